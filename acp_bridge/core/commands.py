@@ -1,0 +1,105 @@
+"""What the service wants of the gateway, in words that fit every dialect.
+
+Two kinds. A *run command* is submitted and its answer comes back as a gateway event, in the order
+of the wire, since the life of a run must be seen in order. A *query* is awaited.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from acp_bridge.ids import ApprovalId, Json, RunId, SessionKey
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that goes beside the text of a prompt; ``content`` is base64."""
+
+    kind: str
+    """``image`` or ``file``."""
+    mime_type: str
+    content: str
+    file_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StartRun:
+    """Send the prompt of a turn. Answered by RunAccepted, RunDeferred, RunRefused or an ending."""
+
+    run_id: RunId
+    session_key: SessionKey
+    message: str
+    attachments: tuple[Attachment, ...] = ()
+    thinking: str | None = None
+    deliver: bool | None = None
+    timeout_ms: int | None = None
+    provenance: Json | None = None
+    """Where the prompt comes from, to be sent as the gateway's provenance fields; None = off."""
+
+
+@dataclass(frozen=True, slots=True)
+class AbortRun:
+    """Stop a run. Answered by AbortAnswered."""
+
+    run_id: RunId
+    session_key: SessionKey
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRun:
+    """Ask what became of a run after a new connection, and follow its session there.
+
+    Answered by RunReported.
+    """
+
+    run_id: RunId
+    session_key: SessionKey
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPermission:
+    """The editor's decision on an approval. Answered by PermissionSettled."""
+
+    approval_id: ApprovalId
+    decision: str
+    """``allow-once``, ``allow-always`` or ``deny``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveSession:
+    """Find a session of the gateway by key or by label. Result: its key, or None."""
+
+    session_key: SessionKey | None = None
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResetSession:
+    """Begin a session of the gateway anew. Result: None."""
+
+    session_key: SessionKey
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeSession:
+    """Ask for a session's title, times and token counts. Result: SessionFacts or None."""
+
+    session_key: SessionKey
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """What the gateway says of one session."""
+
+    session_key: SessionKey
+    title: str | None = None
+    updated_at_ms: int | None = None
+    used_tokens: int | None = None
+    context_tokens: int | None = None
+    cost_usd: float | None = None
+    raw: Json = field(default_factory=dict)
+
+
+RunCommand = StartRun | AbortRun | ProbeRun | AnswerPermission
+Query = ResolveSession | ResetSession | DescribeSession
+Command = RunCommand | Query

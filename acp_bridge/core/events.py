@@ -1,0 +1,315 @@
+"""What a dialect understood from the gateway's frames. All frozen; wire names do not appear here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from acp_bridge.errors import BridgeError
+from acp_bridge.ids import ApprovalId, Generation, Json, RunId, SessionKey, ToolCallId
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The gateway's answer that opens a generation."""
+
+    generation: Generation
+    server_version: str
+    protocol: int
+    scopes: frozenset[str]
+    methods: frozenset[str]
+    connection_id: str | None
+    boot_id: str | None
+    """Changes with each start of the gateway, where the gateway sends one."""
+    max_payload: int
+    """Bytes of the largest frame that the gateway takes."""
+    tick_interval: float
+    """Seconds between the gateway's signs of life."""
+    default_agent: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkUp:
+    hello: Hello
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLost:
+    """A generation ended. What was in flight is not answered any more."""
+
+    reason: str
+    close_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunAccepted:
+    """The gateway has taken the prompt."""
+
+    run_id: RunId
+
+
+@dataclass(frozen=True, slots=True)
+class RunDeferred:
+    """The gateway answered with another run's id: the prompt was *not* taken.
+
+    OpenClaw 2026.6.11 swallows a prompt whose text equals that of a run still registered in the
+    session. The same command has to be sent again under the same key until it is taken.
+    """
+
+    run_id: RunId
+    other_run_id: RunId
+
+
+@dataclass(frozen=True, slots=True)
+class RunRefused:
+    """The gateway refused the prompt; nothing runs."""
+
+    run_id: RunId
+    error: BridgeError
+
+
+@dataclass(frozen=True, slots=True)
+class RunAnsweredAtOnce:
+    """The prompt was a command that the gateway carried out in its acknowledgement (``/stop``)."""
+
+    run_id: RunId
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextProgress:
+    """More of the answer. Any of the two texts may be missing."""
+
+    run_id: RunId
+    delta: str | None
+    """The new part; with ``replace`` the whole new text."""
+    replace: bool
+    snapshot: str | None
+    """The whole text of the run so far, or its last 500,000 characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThoughtProgress:
+    """More of the model's reasoning."""
+
+    run_id: RunId
+    delta: str | None
+    snapshot: str | None
+    """The whole current thought; it starts anew after a tool call."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChanged:
+    """The whole plan, as ACP plan entries."""
+
+    run_id: RunId
+    entries: tuple[Json, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    run_id: RunId
+    tool_call_id: ToolCallId
+    name: str | None
+    args: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProgress:
+    run_id: RunId
+    tool_call_id: ToolCallId
+    name: str | None
+    partial: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnded:
+    run_id: RunId
+    tool_call_id: ToolCallId
+    name: str | None
+    is_error: bool
+    result: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ItemChanged:
+    """A card of the gateway's own: the poorer news of a tool call, sent to every connection."""
+
+    run_id: RunId
+    tool_call_id: ToolCallId
+    phase: str
+    """``start``, ``update`` or ``end``."""
+    kind: str
+    """``tool``, ``command``, ``patch`` …"""
+    name: str | None
+    title: str | None
+    failed: bool
+    text: str | None
+    """Progress or summary, if any."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOutput:
+    """Output of a command, whole so far; sent to every connection."""
+
+    run_id: RunId
+    tool_call_id: ToolCallId
+    name: str | None
+    title: str | None
+    output: str
+    is_end: bool
+    exit_code: int | None
+    cwd: str | None
+
+
+class EndKind(StrEnum):
+    FINISHED = "finished"
+    ABORTED = "aborted"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """The first terminal news of a run counts; later ones are late messages."""
+
+    run_id: RunId
+    kind: EndKind
+    snapshot: str | None = None
+    """The whole text of the answer, where the gateway sends it."""
+    thought: str | None = None
+    stop_reason: str | None = None
+    """An ACP stop reason, where the gateway's own says one."""
+    error: str | None = None
+    """The gateway's sentence on a failed or aborted run."""
+    error_kind: str | None = None
+    """``refusal``, ``timeout``, ``rate_limit``, ``context_length``, ``unknown`` …"""
+    detail: Json = field(default_factory=dict)
+    """The gateway's own error fields, for ``error.data.gateway``."""
+
+
+@dataclass(frozen=True, slots=True)
+class AbortAnswered:
+    """The gateway answered an abort; ``aborted`` is false when there was nothing to stop."""
+
+    run_id: RunId
+    aborted: bool
+    error: BridgeError | None = None
+
+
+class RunState(StrEnum):
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+    ABORTED = "aborted"
+    NOT_TAKEN = "not_taken"
+    """The gateway is alive, remembers no such prompt and works on none: it was never taken."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class RunReported:
+    """The answer to ProbeRun."""
+
+    run_id: RunId
+    state: RunState
+    snapshot: str | None = None
+    """The whole text of the run so far or in the end, where known."""
+    error: str | None = None
+    stop_reason: str | None = None
+    ended_tools: tuple[tuple[ToolCallId, bool, str | None], ...] = ()
+    """Tool calls of this run that the transcript shows as ended: id, failed?, output."""
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionAsked:
+    """The gateway wants a human's decision."""
+
+    approval_id: ApprovalId
+    run_id: RunId | None
+    session_key: SessionKey | None
+    tool_call_id: ToolCallId | None
+    command: str
+    cwd: str | None
+    host: str | None
+    allowed: tuple[str, ...]
+    """Of ``allow-once``, ``allow-always``, ``deny``; empty when the gateway did not say."""
+    expires_in: float | None
+    """Seconds from now until the gateway gives up."""
+    warning: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionClosed:
+    """The gateway says that an approval was resolved, by whomever."""
+
+    approval_id: ApprovalId
+    decision: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionSettled:
+    """The answer to AnswerPermission."""
+
+    approval_id: ApprovalId
+    error: BridgeError | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChanged:
+    """The gateway's row of a session changed: title or token counts."""
+
+    session_key: SessionKey
+    used_tokens: int | None
+    context_tokens: int | None
+    cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayStopping:
+    """The gateway announced that it is going down."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A frame could not be understood; it is counted and logged, nothing else."""
+
+    reason: str
+
+
+ToolEvent = ToolStarted | ToolProgress | ToolEnded | ItemChanged | CommandOutput
+RunEvent = (
+    RunAccepted
+    | RunDeferred
+    | RunRefused
+    | RunAnsweredAtOnce
+    | TextProgress
+    | ThoughtProgress
+    | PlanChanged
+    | ToolEvent
+    | RunEnded
+    | AbortAnswered
+    | RunReported
+)
+"""Events that belong to one run and carry its ``run_id``."""
+GatewayEvent = (
+    LinkUp
+    | LinkLost
+    | RunEvent
+    | PermissionAsked
+    | PermissionClosed
+    | PermissionSettled
+    | SessionChanged
+    | GatewayStopping
+    | Unreadable
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stamped:
+    """An event with the number of the connection it came over."""
+
+    generation: Generation
+    event: GatewayEvent

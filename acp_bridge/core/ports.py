@@ -1,0 +1,116 @@
+"""The two seams of the service towards the editor.
+
+The front calls :class:`Handlers`; the service writes to :class:`Editor` and :class:`Outbox`.
+Front and service do not know each other; ``app`` joins them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from acp_bridge.core.effects import Record
+from acp_bridge.ids import Generation, Json, RunId, SessionId
+from acp_bridge.wire.acp import NewSession, Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is written to the ledger before a line is shown."""
+
+    session_id: SessionId
+    record: Record
+    run_id: RunId | None = None
+    generation: Generation | None = None
+
+
+class Outbox(Protocol):
+    """The one ordered way to standard output: recorded first, then shown.
+
+    All methods are called on the event loop and return at once.
+    """
+
+    def put_message(self, message: Json, *, session_id: SessionId | None = None) -> None:
+        """Queue an answer or a request. With a session id it keeps its place behind that
+        session's updates."""
+
+    def put_update(self, update: Json, entry: Entry) -> None:
+        """Queue one ``session/update`` and the entry that records it. Text chunks of the same
+        message that still wait are merged."""
+
+    def put_record(self, entry: Entry, done: Callable[[], None] | None = None) -> None:
+        """Queue an entry without a line. ``done`` is called on the loop once it is committed
+        (or known to be impossible to commit)."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the waiting bytes have reached the bound."""
+
+    async def room(self) -> None:
+        """Return when the waiting bytes are below the bound again."""
+
+
+class Responder(Protocol):
+    """The one answer to one request of the editor. A second answer is a bug and raises
+    ``LocalProtocolError``."""
+
+    def result(self, result: Json) -> None: ...
+
+    def error(self, error: BaseException) -> None: ...
+
+
+class Ask(Protocol):
+    """A request of ours that the editor has not answered yet."""
+
+    def withdraw(self) -> None:
+        """Send ``$/cancel_request``; a late answer is ignored. No-op after the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditorAnswer:
+    """The editor's answer to a request of ours: a result, or an error object."""
+
+    result: Any = None
+    error: Json | None = None
+
+
+class Editor(Protocol):
+    """Requests to the editor."""
+
+    def ask(
+        self,
+        method: str,
+        params: Json,
+        on_answer: Callable[[EditorAnswer], None],
+        *,
+        session_id: SessionId,
+    ) -> Ask:
+        """Send a request. ``on_answer`` is called on the loop, at most once, and never after
+        :meth:`Ask.withdraw`."""
+
+
+class Handlers(Protocol):
+    """What the editor may call. Parameters are read and checked before they get here.
+
+    Each capability that ``initialize`` advertises has its method here, and only those.
+    """
+
+    async def initialize(self, params: Json) -> Json:
+        """The ``initialize`` result. Called for each ``initialize``; keeps no state per call
+        beyond the client's capabilities."""
+
+    async def new_session(self, request: NewSession) -> Json:
+        """The ``session/new`` result. No update of the session leaves before it is written."""
+
+    def prompt(self, request: Prompt, respond: Responder) -> None:
+        """Start a turn; ``respond`` is answered when it ends. May raise a ``BridgeError``."""
+
+    def cancel(self, session_id: SessionId) -> None:
+        """``session/cancel``: silent for unknown and idle sessions."""
+
+    def cancel_prompt(self, respond: Responder) -> None:
+        """``$/cancel_request`` for one ``session/prompt``: the turn ends as cancelled."""
+
+    async def close_session(self, session_id: SessionId) -> Json:
+        """The ``session/close`` result; a running turn is cancelled first."""

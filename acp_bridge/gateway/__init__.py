@@ -1,0 +1,1 @@
+"""The gateway's side: one port, a supervised connection, and the dialects."""
