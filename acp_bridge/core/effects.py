@@ -65,6 +65,8 @@ class Arm:
 
     kind: DeadlineKind
     serial: int
+    attempt: int = 0
+    """How often this deadline was armed before, for those that grow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,280 @@
+"""Starts turns, feeds them, and carries out their effects in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import assert_never
+
+from acp_bridge.bridge.timing import Clock, Deadlines, Timer
+from acp_bridge.core import effects as fx
+from acp_bridge.core import events as ev
+from acp_bridge.core.commands import StartRun
+from acp_bridge.core.live_turn import Turn
+from acp_bridge.core.ports import Ask, Editor, EditorAnswer, Entry, Outbox, Responder
+from acp_bridge.core.sessions import Session
+from acp_bridge.core.turns import Turns
+from acp_bridge.errors import BridgeError, GatewayError, LocalProtocolError
+from acp_bridge.gateway.port import Gateway
+from acp_bridge.ids import ApprovalId, Generation, Json, RunId, SessionId
+
+log = logging.getLogger(__name__)
+
+
+class Prompting:
+    """The turns of this process, and everything that hangs on them.
+
+    ``on_answered`` is called after a turn's answer is queued. Tasks run in ``tasks``.
+    """
+
+    def __init__(
+        self,
+        *,
+        gateway: Gateway,
+        outbox: Outbox,
+        editor: Editor,
+        clock: Clock,
+        deadlines: Deadlines,
+        tasks: asyncio.TaskGroup,
+        on_answered: Callable[[Turn], None],
+    ) -> None:
+        self.turns = Turns()
+        self._gateway = gateway
+        self._outbox = outbox
+        self._editor = editor
+        self._clock = clock
+        self._deadlines = deadlines
+        self._tasks = tasks
+        self._on_answered = on_answered
+        self._generation: Generation | None = None
+        self._responders: dict[RunId, Responder] = {}
+        self._timers: dict[RunId, Timer] = {}
+        self._asks: dict[ApprovalId, tuple[Turn, Ask]] = {}
+        self._expiries: dict[ApprovalId, Timer] = {}
+        self._approvals: dict[ApprovalId, Turn] = {}
+        self._answer_waiters: list[asyncio.Future[None]] = []
+        self._all_answered = asyncio.Event()
+        self._all_answered.set()
+
+    # --- the editor ----------------------------------------------------------------------
+
+    def start(
+        self, session: Session, command: StartRun, prompt: Json, respond: Responder
+    ) -> None:
+        """Begin a turn. A live one of the same session is cancelled first."""
+        earlier = self.turns.live(session.session_id)
+        if earlier is not None:
+            self.carry_out(earlier, earlier.cancel())
+        turn = Turn(session.session_id, command, cwd=session.cwd, prompt=prompt)
+        self._responders[turn.run_id] = respond
+        self._all_answered.clear()
+        may_run = self.turns.add(turn)
+        log.info("prompt", extra={"fields": _ids(turn)})
+        self.carry_out(turn, turn.begin(is_link_up=self._generation is not None))
+        if may_run:
+            self.carry_out(turn, turn.grant_slot())
+
+    def cancel(self, session_id: SessionId) -> None:
+        """End the session's live turn as cancelled; silent when there is none."""
+        turn = self.turns.live(session_id)
+        if turn is not None:
+            self.carry_out(turn, turn.cancel())
+
+    def cancel_prompt(self, respond: Responder) -> None:
+        """End the turn of exactly this request."""
+        for turn in self.turns:
+            if self._responders.get(turn.run_id) is respond:
+                self.carry_out(turn, turn.cancel())
+
+    async def stop(self, grace: float) -> None:
+        """Cancel all turns and answer them: by the gateway's word, or after ``grace`` seconds."""
+        for turn in self.turns:
+            self.carry_out(turn, turn.cancel())
+        try:
+            async with asyncio.timeout(grace):
+                await self._all_answered.wait()
+        except TimeoutError:
+            for turn in self.turns:
+                self.carry_out(turn, turn.give_up())
+
+    async def answered(self, session_id: SessionId) -> None:
+        """Return when no turn of the session waits for its answer any more."""
+        while self.turns.live(session_id) is not None:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._answer_waiters.append(waiter)
+            await waiter
+
+    # --- the gateway ---------------------------------------------------------------------
+
+    def link_up(self, generation: Generation) -> None:
+        """A new connection."""
+        self._generation = generation
+        for turn in self.turns:
+            self.carry_out(turn, turn.link_up())
+
+    def link_lost(self) -> None:
+        """The connection is gone."""
+        self._generation = None
+        for turn in self.turns:
+            self.carry_out(turn, turn.link_lost())
+
+    def run_event(self, event: ev.RunEvent) -> None:
+        """An event of a run; one without a turn is late or foreign, and is dropped here."""
+        turn = self.turns.by_run(event.run_id)
+        if turn is None:
+            return
+        try:
+            effects = turn.handle(event)
+        except LocalProtocolError as error:
+            log.warning("event out of place", extra={"fields": {**_ids(turn), "why": str(error)}})
+            return
+        self.carry_out(turn, effects)
+
+    def permission_asked(self, asked: ev.PermissionAsked, turn: Turn) -> None:
+        """An approval that belongs to this turn."""
+        self._approvals[asked.approval_id] = turn
+        self.carry_out(turn, turn.permission_asked(asked))
+
+    def permission_closed(self, event: ev.PermissionClosed) -> None:
+        """An approval was resolved, perhaps by another client."""
+        turn = self._approvals.pop(event.approval_id, None)
+        if turn is not None:
+            self.carry_out(turn, turn.permission_closed(event))
+
+    def permission_settled(self, event: ev.PermissionSettled) -> None:
+        """The gateway answered our decision."""
+        turn = self._approvals.pop(event.approval_id, None)
+        if turn is not None:
+            self.carry_out(turn, turn.permission_settled(event))
+
+    # --- effects -------------------------------------------------------------------------
+
+    def carry_out(self, turn: Turn, effects: list[fx.Effect]) -> None:
+        """Do what a move wants, in order."""
+        for effect in effects:
+            match effect:
+                case fx.Show():
+                    record = fx.Record("update", effect.update)
+                    self._outbox.put_update(effect.update, self._entry(turn, record))
+                case fx.Send():
+                    self._gateway.submit(effect.command)
+                case fx.Record():
+                    self._record(turn, effect)
+                case fx.Answer():
+                    self._respond(turn).result({"stopReason": effect.stop_reason})
+                    self._answered(turn, effect.stop_reason)
+                case fx.Reject():
+                    effect.error.data.setdefault("runId", turn.run_id)
+                    self._respond(turn).error(effect.error)
+                    self._answered(turn, effect.error.code)
+                case fx.Arm():
+                    self._arm(turn, effect)
+                case fx.Disarm():
+                    self._disarm(turn)
+                case fx.AskPermission():
+                    self._ask(turn, effect)
+                case fx.WithdrawPermission():
+                    self._withdraw(effect.approval_id)
+                case fx.Release():
+                    self._release(turn)
+                case _:
+                    assert_never(effect)
+
+    def _entry(self, turn: Turn, record: fx.Record) -> Entry:
+        return Entry(turn.session_id, record, turn.run_id, self._generation)
+
+    def _record(self, turn: Turn, record: fx.Record) -> None:
+        done = None
+        if record.kind == "prompt":
+            # The prompt goes to the gateway only when no crash can lose it any more.
+            done = partial(self._recorded, turn)
+        self._outbox.put_record(self._entry(turn, record), done)
+
+    def _recorded(self, turn: Turn) -> None:
+        self.carry_out(turn, turn.recorded())
+
+    def _respond(self, turn: Turn) -> Responder:
+        return self._responders.pop(turn.run_id)
+
+    def _answered(self, turn: Turn, how: str) -> None:
+        log.info("prompt answered", extra={"fields": {**_ids(turn), "how": how}})
+        if not self._responders:
+            self._all_answered.set()
+        waiters, self._answer_waiters = self._answer_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._on_answered(turn)
+
+    def _arm(self, turn: Turn, arm: fx.Arm) -> None:
+        self._disarm(turn)
+        if arm.kind is fx.DeadlineKind.CONNECT:
+            self._tasks.create_task(self._wait_link(turn, arm))
+            return
+        fire = partial(self._fire, turn, arm)
+        self._timers[turn.run_id] = self._clock.call_later(self._deadlines.of(arm), fire)
+
+    def _disarm(self, turn: Turn) -> None:
+        timer = self._timers.pop(turn.run_id, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _fire(self, turn: Turn, arm: fx.Arm, reason: BridgeError | None = None) -> None:
+        self.carry_out(turn, turn.deadline(arm.kind, arm.serial, reason))
+
+    async def _wait_link(self, turn: Turn, arm: fx.Arm) -> None:
+        """A prompt is an act of the user, so the gateway is tried at once, and a refusal that
+        waiting cannot heal ends the waiting."""
+        try:
+            await self._gateway.wait_hello(self._deadlines.connect)
+        except GatewayError as error:
+            self._fire(turn, arm, error)
+
+    def _ask(self, turn: Turn, effect: fx.AskPermission) -> None:
+        approval_id = effect.asked.approval_id
+        self._outbox.put_record(self._entry(turn, fx.Record("permission", effect.params)))
+        ask = self._editor.ask(
+            "session/request_permission",
+            effect.params,
+            partial(self._permission_answered, turn, approval_id),
+            session_id=turn.session_id,
+        )
+        self._asks[approval_id] = (turn, ask)
+        if effect.asked.expires_in is not None:
+            self._expiries[approval_id] = self._clock.call_later(
+                max(effect.asked.expires_in, 0.0), partial(self._expired, turn, approval_id)
+            )
+
+    def _permission_answered(
+        self, turn: Turn, approval_id: ApprovalId, answer: EditorAnswer
+    ) -> None:
+        self._forget_ask(approval_id)
+        self.carry_out(turn, turn.permission_answered(approval_id, answer))
+
+    def _expired(self, turn: Turn, approval_id: ApprovalId) -> None:
+        self.carry_out(turn, turn.permission_expired(approval_id))
+
+    def _withdraw(self, approval_id: ApprovalId) -> None:
+        asked = self._asks.get(approval_id)
+        self._forget_ask(approval_id)
+        if asked is not None:
+            asked[1].withdraw()
+
+    def _forget_ask(self, approval_id: ApprovalId) -> None:
+        self._asks.pop(approval_id, None)
+        expiry = self._expiries.pop(approval_id, None)
+        if expiry is not None:
+            expiry.cancel()
+
+    def _release(self, turn: Turn) -> None:
+        for approval_id in [key for key, owner in self._approvals.items() if owner is turn]:
+            del self._approvals[approval_id]
+        following = self.turns.release(turn)
+        if following is not None:
+            self.carry_out(following, following.grant_slot())
+
+
+def _ids(turn: Turn) -> dict[str, str]:
+    return {"session_id": turn.session_id, "run_id": turn.run_id}

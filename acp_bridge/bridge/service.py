@@ -1,0 +1,344 @@
+"""The service: what the editor may call, and where the gateway's events go."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from acp_bridge import __version__
+from acp_bridge.bridge.prompting import Prompting
+from acp_bridge.bridge.timing import Clock, Deadlines
+from acp_bridge.core import events as ev
+from acp_bridge.core.commands import DescribeSession, ResetSession, ResolveSession, SessionFacts, StartRun
+from acp_bridge.core.effects import Record
+from acp_bridge.core.live_turn import Turn
+from acp_bridge.core.ports import Editor, Entry, Outbox, Responder
+from acp_bridge.core.prompt import prompt_to_message
+from acp_bridge.core.scopes import what_is_missing
+from acp_bridge.core.sessions import (
+    CreationLimit,
+    Route,
+    Session,
+    SessionOptions,
+    Sessions,
+    own_key,
+    prefix_wanted,
+    route,
+)
+from acp_bridge.errors import BridgeError, GatewayError, InvalidParams, ScopeMissing, SessionKeyUnresolved
+from acp_bridge.gateway.port import Gateway
+from acp_bridge.ids import Json, RunId, SessionId, SessionKey
+from acp_bridge.wire import updates
+from acp_bridge.wire.acp import NewSession, Prompt, negotiate_version
+from acp_bridge.wire.provenance import provenance_fields
+from ledger import NewSession as LedgerSession
+from ledger.port import EventLedger
+
+log = logging.getLogger(__name__)
+
+INITIALIZE_WAIT = 1.5
+"""Seconds that ``initialize`` waits for the hello. Editors show a spinner meanwhile, and some give
+up: the answer must come whatever the gateway does."""
+
+FACTS_TIMEOUT = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the process knows of the machine it runs on."""
+
+    home: str | None
+    host: str
+
+
+class Bridge:
+    """Implements ``core.ports.Handlers`` and takes the gateway's events."""
+
+    def __init__(
+        self,
+        *,
+        gateway: Gateway,
+        outbox: Outbox,
+        editor: Editor,
+        ledger: EventLedger,
+        options: SessionOptions,
+        limit: CreationLimit,
+        surroundings: Surroundings,
+        clock: Clock,
+        deadlines: Deadlines,
+        tasks: asyncio.TaskGroup,
+        new_id: Callable[[], str],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._gateway = gateway
+        self._outbox = outbox
+        self._ledger = ledger
+        self._options = options
+        self._limit = limit
+        self._surroundings = surroundings
+        self._clock = clock
+        self._deadlines = deadlines
+        self._tasks = tasks
+        self._new_id = new_id
+        self._now_ms = now_ms
+        self._sessions = Sessions()
+        self._reset_keys: set[SessionKey] = set()
+        self._notices: list[str] = []
+        self._said: set[str] = set()
+        self._prompting = Prompting(
+            gateway=gateway,
+            outbox=outbox,
+            editor=editor,
+            clock=clock,
+            deadlines=deadlines,
+            tasks=tasks,
+            on_answered=self._turn_answered,
+        )
+
+    # --- what the editor calls -----------------------------------------------------------
+
+    async def initialize(self, params: Json) -> Json:
+        """The ``initialize`` result; it normally follows the gateway's hello."""
+        try:
+            await self._gateway.wait_hello(INITIALIZE_WAIT)
+        except GatewayError as error:
+            log.info("initialize answered without a gateway", extra={"fields": {"why": error.code}})
+        return {
+            "protocolVersion": negotiate_version(params.get("protocolVersion")),
+            "agentCapabilities": {
+                "loadSession": False,
+                "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
+                "mcpCapabilities": {"http": False, "sse": False},
+                "sessionCapabilities": {"close": {}},
+            },
+            "agentInfo": {"name": "acp-bridge", "title": "acp-bridge", "version": __version__},
+            "authMethods": [],
+        }
+
+    async def new_session(self, request: NewSession) -> Json:
+        """The ``session/new`` result. The gateway makes its session at the first prompt."""
+        self._limit.take(self._clock.time())
+        hello = await self._gateway.wait_hello(self._deadlines.connect)
+        wanted = route(request.meta, self._options)
+        session_id = SessionId(self._new_id())
+        agent = self._options.agent or hello.default_agent
+        key = await self._resolve(wanted) or own_key(session_id, agent)
+        if wanted.reset and key not in self._reset_keys:
+            await self._gateway.request(ResetSession(key))
+            self._reset_keys.add(key)
+        session = Session(session_id, key, request.cwd, wanted.prefix_cwd)
+        record = LedgerSession(session_id, key, request.cwd, self._now_ms())
+        await asyncio.to_thread(self._ledger.open_session, record)
+        turns = self._prompting.turns
+        self._sessions.add(session, is_busy=lambda sid: turns.live(sid) is not None)
+        if request.mcp_servers:
+            self._say_once(
+                "mcp",
+                "The gateway runs its own MCP servers; those of this editor are not used: "
+                + ", ".join(request.mcp_servers),
+            )
+        return {"sessionId": session_id}
+
+    async def _resolve(self, wanted: Route) -> SessionKey | None:
+        if wanted.label is not None:
+            key = await self._gateway.request(ResolveSession(label=wanted.label))
+            if key is None:
+                raise SessionKeyUnresolved(
+                    f"The gateway has no session with the label {wanted.label!r}.",
+                    hint="Check --session-label or _meta.sessionLabel.",
+                )
+            return SessionKey(key)
+        if wanted.key is not None and wanted.require_existing:
+            key = await self._gateway.request(ResolveSession(session_key=wanted.key))
+            if key is None:
+                raise SessionKeyUnresolved(
+                    f"The gateway has no session {wanted.key!r}.",
+                    hint="Check --session or _meta.sessionKey, or drop --require-existing.",
+                )
+            return SessionKey(key)
+        return wanted.key
+
+    def prompt(self, request: Prompt, respond: Responder) -> None:
+        """Start a turn; ``respond`` is answered when it ends."""
+        session = self._sessions.get(request.session_id)
+        hello = self._gateway.hello
+        if hello is not None and not hello.scopes & {"operator.write", "operator.admin"}:
+            raise ScopeMissing(
+                "The gateway has not granted operator.write, which prompts need.",
+                hint="Approve the scope on the gateway (openclaw devices list), or see --scopes.",
+                data={"scope": "operator.write"},
+            )
+        prepared = prompt_to_message(
+            request.blocks,
+            cwd=session.cwd,
+            home=self._surroundings.home,
+            prefix_cwd=prefix_wanted(request.meta, session.prefix_cwd),
+        )
+        command = StartRun(
+            run_id=RunId(self._new_id()),
+            session_key=session.session_key,
+            message=prepared.message,
+            attachments=prepared.attachments,
+            provenance=provenance_fields(
+                self._options.provenance,
+                session_id=session.session_id,
+                session_key=session.session_key,
+                host=self._surroundings.host,
+                cwd=session.cwd,
+            ),
+            **_run_options(request.meta),
+        )
+        self._prompting.start(session, command, {"prompt": list(request.blocks)}, respond)
+        self._show_notices(session, command.run_id)
+
+    def cancel(self, session_id: SessionId) -> None:
+        """``session/cancel``."""
+        self._prompting.cancel(session_id)
+
+    def cancel_prompt(self, respond: Responder) -> None:
+        """``$/cancel_request`` for a prompt."""
+        self._prompting.cancel_prompt(respond)
+
+    async def close_session(self, session_id: SessionId) -> Json:
+        """``session/close``. Closing an unknown session succeeds: it is closed."""
+        if self._sessions.find(session_id) is not None:
+            self._prompting.cancel(session_id)
+            await self._prompting.answered(session_id)
+            self._sessions.remove(session_id)
+        return {}
+
+    async def stop(self, grace: float) -> None:
+        """Cancel and answer all turns, within about ``grace`` seconds."""
+        await self._prompting.stop(grace)
+
+    # --- what the gateway says -----------------------------------------------------------
+
+    async def on_event(self, stamped: ev.Stamped) -> None:
+        """Take one event. Waits only at the outbox's bound, which pauses the reading of the
+        socket: what the gateway then drops is repaired from its cumulative text."""
+        self._dispatch(stamped.event)
+        if self._outbox.is_full:
+            await self._outbox.room()
+
+    def _dispatch(self, event: ev.GatewayEvent) -> None:
+        match event:
+            case ev.LinkUp():
+                self._link_up(event.hello)
+            case ev.LinkLost():
+                log.info("link lost", extra={"fields": {"why": event.reason}})
+                self._prompting.link_lost()
+            case ev.PermissionAsked():
+                self._permission_asked(event)
+            case ev.PermissionClosed():
+                self._prompting.permission_closed(event)
+            case ev.PermissionSettled():
+                self._prompting.permission_settled(event)
+            case ev.SessionChanged():
+                self._session_changed(event)
+            case ev.GatewayStopping():
+                log.info("gateway is stopping", extra={"fields": {"why": event.reason}})
+            case ev.Unreadable():
+                log.info("unreadable frame", extra={"fields": {"why": event.reason}})
+            case _:
+                self._prompting.run_event(event)
+
+    def _link_up(self, hello: ev.Hello) -> None:
+        for scope, what in what_is_missing(hello.scopes):
+            self._say_once(scope, f"The gateway has not granted {scope}: {what}")
+        self._prompting.link_up(hello.generation)
+
+    def _permission_asked(self, asked: ev.PermissionAsked) -> None:
+        turns = self._prompting.turns
+        turn = turns.by_run(asked.run_id) if asked.run_id is not None else None
+        if asked.run_id is None and asked.session_key is not None:
+            turn = self._running_in(asked.session_key)
+        if turn is not None:
+            self._prompting.permission_asked(asked, turn)
+
+    def _running_in(self, key: SessionKey) -> Turn | None:
+        """2026.6.11 names only the session, in its own spelling; one run is under way in it."""
+        agent = self._default_agent()
+        for session in self._sessions.with_key(key, agent):
+            turn = self._prompting.turns.running_with_key(session.session_key)
+            if turn is not None:
+                return turn
+        return None
+
+    def _default_agent(self) -> str | None:
+        hello = self._gateway.hello
+        return hello.default_agent if hello is not None else None
+
+    # --- titles and token counts ---------------------------------------------------------
+
+    def _turn_answered(self, turn: Turn) -> None:
+        session = self._sessions.find(turn.session_id)
+        if session is not None and self._gateway.hello is not None:
+            self._tasks.create_task(self._refresh(session))
+
+    async def _refresh(self, session: Session) -> None:
+        """Ask for title and usage after the answer, so that no prompt waits for them."""
+        try:
+            facts: SessionFacts | None = await self._gateway.request(
+                DescribeSession(session.session_key), timeout=FACTS_TIMEOUT
+            )
+        except BridgeError as error:
+            log.debug("no session facts", extra={"fields": {"why": error.code}})
+            return
+        if facts is None or self._sessions.find(session.session_id) is not session:
+            return
+        if facts.title and facts.title != session.title:
+            session.title = facts.title
+            self._show(session, updates.session_info(facts.title, None))
+        self._show_usage(session, facts.used_tokens, facts.context_tokens, facts.cost_usd)
+
+    def _session_changed(self, event: ev.SessionChanged) -> None:
+        for session in list(self._sessions.with_key(event.session_key, self._default_agent())):
+            self._show_usage(session, event.used_tokens, event.context_tokens, event.cost_usd)
+
+    def _show_usage(
+        self, session: Session, used: int | None, size: int | None, cost: float | None
+    ) -> None:
+        if used is None or not size or session.usage == (used, size, cost):
+            return
+        session.usage = (used, size, cost)
+        self._show(session, updates.usage(used, size, cost))
+
+    # --- what is said once ---------------------------------------------------------------
+
+    def _say_once(self, topic: str, text: str) -> None:
+        """On stderr now, and in the thread with the next prompt: once per process and topic."""
+        if topic in self._said:
+            return
+        self._said.add(topic)
+        log.warning(text)
+        self._notices.append(text)
+
+    def _show_notices(self, session: Session, run_id: RunId) -> None:
+        notices, self._notices = self._notices, []
+        if notices:
+            text = "".join(f"(acp-bridge) {notice}\n\n" for notice in notices)
+            self._show(session, updates.message_chunk(text, f"{run_id}:bridge"))
+
+    def _show(self, session: Session, update: Json) -> None:
+        self._outbox.put_update(update, Entry(session.session_id, Record("update", update)))
+
+
+def _run_options(meta: Json) -> dict[str, Any]:
+    """``_meta`` of a prompt: ``thinking``, ``deliver``, ``timeoutMs``; bad values are refused."""
+    thinking = next((meta[k] for k in ("thinking", "thinkingLevel") if k in meta), None)
+    if thinking is not None and not isinstance(thinking, str):
+        raise InvalidParams("_meta.thinking must be a string.", data={"field": "_meta.thinking"})
+    deliver = meta.get("deliver")
+    if deliver is not None and not isinstance(deliver, bool):
+        raise InvalidParams("_meta.deliver must be true or false.", data={"field": "_meta.deliver"})
+    timeout_ms = meta.get("timeoutMs")
+    is_count = isinstance(timeout_ms, int) and not isinstance(timeout_ms, bool) and timeout_ms >= 0
+    if timeout_ms is not None and not is_count:
+        raise InvalidParams(
+            "_meta.timeoutMs must be a whole number of milliseconds, 0 or more.",
+            data={"field": "_meta.timeoutMs"},
+        )
+    return {"thinking": thinking, "deliver": deliver, "timeout_ms": timeout_ms}

@@ -1,0 +1,64 @@
+"""How long things may take, and the clock they are measured with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from acp_bridge.core.effects import Arm, DeadlineKind
+
+
+class Timer(Protocol):
+    """A call that has been put off."""
+
+    def cancel(self) -> None:
+        """Don't call. No-op after the call."""
+
+
+class Clock(Protocol):
+    """Monotonic time and timers; the event loop's, or a hand-driven one in tests."""
+
+    def time(self) -> float:
+        """Monotonic seconds."""
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
+        """Call ``callback`` after ``delay`` seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Seconds."""
+
+    connect: float = 30.0
+    """How long a call may wait for the gateway (``--connect-timeout``)."""
+    acknowledge: float = 60.0
+    """The gateway acknowledges in milliseconds; a minute means that it hangs."""
+    resend_first: float = 0.2
+    resend_most: float = 2.0
+    """A prompt that was not taken is sent again after this, doubling."""
+    cancel: float = 1.5
+    """The editor hears ``cancelled`` within 2 s whatever the gateway does."""
+    reconnect: float = 1_800.0
+    """How long a sent prompt waits for the link to come back."""
+    probe: float = 30.0
+    drain: float = 10.0
+    """How long the next prompt waits for the end of a cancelled run that nobody confirms."""
+
+    def of(self, arm: Arm) -> float:
+        """The length of a deadline."""
+        match arm.kind:
+            case DeadlineKind.CONNECT:
+                return self.connect
+            case DeadlineKind.ACKNOWLEDGE:
+                return self.acknowledge
+            case DeadlineKind.RESEND:
+                return min(self.resend_first * 2 ** (arm.attempt - 1), self.resend_most)
+            case DeadlineKind.CANCEL:
+                return self.cancel
+            case DeadlineKind.RECONNECT:
+                return self.reconnect
+            case DeadlineKind.PROBE:
+                return self.probe
+            case DeadlineKind.DRAIN:
+                return self.drain

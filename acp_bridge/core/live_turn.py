@@ -1,0 +1,429 @@
+"""A live turn: the state table (``core.turn``) joined with what the turn has shown so far.
+
+The service feeds it what happened and carries out the effects it gets back, in order. The memory
+of shown text, open tool calls and open permissions belongs here and not to a connection, since it
+must outlive a generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from acp_bridge.core import events as ev
+from acp_bridge.core.chunks import Chunk, TextTrack, ThoughtTrack
+from acp_bridge.core.commands import AbortRun, ProbeRun, StartRun
+from acp_bridge.core.effects import (
+    Answer,
+    Arm,
+    DeadlineKind,
+    Disarm,
+    Effect,
+    Record,
+    Reject,
+    Release,
+    Send,
+    Show,
+)
+from acp_bridge.core.endings import Ending, ending, report_ending
+from acp_bridge.core.open_permissions import OpenPermissions
+from acp_bridge.core.ports import EditorAnswer
+from acp_bridge.core.tool_calls import ToolCalls
+from acp_bridge.core.turn import Trigger, TurnState, next_state
+from acp_bridge.errors import BridgeError, GatewayTimeout, to_jsonrpc
+from acp_bridge.ids import ApprovalId, Json, RunId, SessionId, SessionKey
+from acp_bridge.wire import updates
+
+NO_REPLY = "(The agent ended its turn without a reply.)"
+
+
+class Turn:
+    """One prompt turn. Every public method returns the effects to carry out, in order."""
+
+    def __init__(self, session_id: SessionId, command: StartRun, *, cwd: str, prompt: Json) -> None:
+        self.session_id = session_id
+        self.command = command
+        self.state = TurnState.NEW
+        self.is_over = True
+        """Whether nothing of this turn runs at the gateway (any more)."""
+        self._prompt = prompt
+        self._serial = 0
+        self._is_recorded = False
+        self._has_slot = False
+        self._is_link_up = False
+        self._is_acknowledged = False
+        self._is_cancel_wanted = False
+        self._is_abort_under_way = False
+        self._has_shown = False
+        self._resends = 0
+        self._text = TextTrack()
+        self._thoughts = ThoughtTrack()
+        self._tools = ToolCalls(cwd)
+        self._permissions = OpenPermissions(session_id, command.run_id, self._tools)
+
+    @property
+    def run_id(self) -> RunId:
+        """The run's id; also the idempotency key."""
+        return self.command.run_id
+
+    @property
+    def session_key(self) -> SessionKey:
+        """The gateway's name of the session."""
+        return self.command.session_key
+
+    # --- before sending ------------------------------------------------------------------
+
+    def begin(self, *, is_link_up: bool) -> list[Effect]:
+        """Record the prompt; without a link, wait for one up to the connect deadline."""
+        self._is_link_up = is_link_up
+        effects: list[Effect] = [Record("prompt", self._prompt)]
+        if not is_link_up:
+            effects.append(self._arm(DeadlineKind.CONNECT))
+        return effects
+
+    def recorded(self) -> list[Effect]:
+        """The prompt is in the ledger (or the ledger has failed, which stops no conversation)."""
+        self._is_recorded = True
+        return self._send_when_ready()
+
+    def grant_slot(self) -> list[Effect]:
+        """No other run is under way in this session of the gateway."""
+        self._has_slot = True
+        return self._send_when_ready()
+
+    def _send_when_ready(self) -> list[Effect]:
+        ready = self._is_recorded and self._has_slot and self._is_link_up
+        if self.state is not TurnState.NEW or not ready:
+            return []
+        return self._send()
+
+    def _send(self) -> list[Effect]:
+        self._move(Trigger.SENT)
+        self.is_over = False
+        return [Send(self.command), self._arm(DeadlineKind.ACKNOWLEDGE)]
+
+    # --- the link ------------------------------------------------------------------------
+
+    def link_lost(self) -> list[Effect]:
+        """The connection broke: a sent prompt waits for the next one."""
+        self._is_link_up = False
+        self._is_abort_under_way = False
+        if self.state.is_final:
+            return []
+        if self.state is TurnState.NEW:
+            return [self._arm(DeadlineKind.CONNECT)]
+        self._move(Trigger.LINK_LOST)
+        if self.state is TurnState.SUSPENDED:
+            return [self._arm(DeadlineKind.RECONNECT)]
+        return []
+
+    def link_up(self) -> list[Effect]:
+        """A new connection: ask what became of the run, or send what still waits."""
+        self._is_link_up = True
+        if self._is_cancel_wanted:
+            return [] if self.is_over else self._abort()
+        if self.state.is_final:
+            return []
+        self._move(Trigger.LINK_UP)
+        if self.state is TurnState.NEW:
+            return [Disarm(), *self._send_when_ready()]
+        self._tools.assume_no_tool_stream()
+        probe = ProbeRun(self.run_id, self.session_key)
+        return [Send(probe), self._arm(DeadlineKind.PROBE), *self._permissions.link_up()]
+
+    # --- the editor ----------------------------------------------------------------------
+
+    def cancel(self) -> list[Effect]:
+        """The editor wants the turn over. Any number of calls has the effect of one."""
+        if self.state.is_final or self.state is TurnState.CANCELLING:
+            return []
+        self._move(Trigger.CANCEL)
+        if self.state is TurnState.CANCELLED:
+            return self._settle(Answer("cancelled"))
+        self._is_cancel_wanted = True
+        effects: list[Effect] = [self._arm(DeadlineKind.CANCEL)]
+        # Before the acknowledgement an abort could overtake the prompt; it follows then.
+        if self._is_link_up and self._is_acknowledged:
+            effects += self._abort()
+        return effects + self._permissions.deny_all()
+
+    def give_up(self) -> list[Effect]:
+        """The process ends: answer now, and let the gateway hear of it if it still can."""
+        if self.state is not TurnState.CANCELLING:
+            return []
+        effects = [] if self._is_abort_under_way or not self._is_link_up else self._abort()
+        self._move(Trigger.DEADLINE)
+        return effects + self._end(Ending("cancelled", None, None))
+
+    def permission_answered(self, approval_id: ApprovalId, answer: EditorAnswer) -> list[Effect]:
+        """The editor answered ``session/request_permission``."""
+        return self._permissions.answered(approval_id, answer, is_link_up=self._is_link_up)
+
+    def permission_expired(self, approval_id: ApprovalId) -> list[Effect]:
+        """The gateway's own deadline for an open permission has passed."""
+        return self._permissions.expired(approval_id)
+
+    # --- the gateway ---------------------------------------------------------------------
+
+    def handle(self, event: ev.RunEvent) -> list[Effect]:
+        """An event of this run. Raises ``IllegalTransition`` for one that cannot come now."""
+        if self.state.is_final:
+            return self._handle_late(event)
+        match event:
+            case ev.RunAccepted():
+                return self._accepted(Trigger.ACCEPTED)
+            case ev.RunDeferred():
+                return self._deferred()
+            case ev.RunRefused():
+                self._move(Trigger.ERRORED)
+                return self._end(Ending(None, event.error, event.error.message))
+            case ev.RunAnsweredAtOnce():
+                self._move(Trigger.FINISHED)
+                shown = self._show_text(self._text.finish(event.text))
+                return [*shown, *self._end(Ending("end_turn", None, None))]
+            case ev.RunEnded():
+                return self._run_ended(event)
+            case ev.AbortAnswered():
+                return self._abort_answered(event)
+            case ev.RunReported():
+                return self._reported(event)
+            case _:
+                return self._progress(event)
+
+    def _handle_late(self, event: ev.RunEvent) -> list[Effect]:
+        """The editor has its answer; only the end of the run itself still matters."""
+        if self.is_over:
+            return []
+        if isinstance(event, ev.RunAccepted):
+            self._is_acknowledged = True
+            return [] if self._is_abort_under_way else self._abort()
+        over = (ev.RunEnded, ev.RunRefused, ev.RunAnsweredAtOnce, ev.RunDeferred, ev.AbortAnswered)
+        return self._over() if isinstance(event, over) else []
+
+    def _accepted(self, trigger: Trigger) -> list[Effect]:
+        was_sent = self.state is TurnState.SENT
+        self._is_acknowledged = True
+        self._move(trigger)
+        if was_sent:
+            return [Disarm()]
+        needs_abort = self._is_cancel_wanted and not self._is_abort_under_way
+        return self._abort() if needs_abort and self._is_link_up else []
+
+    def _deferred(self) -> list[Effect]:
+        self._move(Trigger.DEFERRED)
+        if self.state is TurnState.CANCELLED:
+            self.is_over = True
+            return self._settle(Answer("cancelled"))
+        self._resends += 1
+        return [self._arm(DeadlineKind.RESEND, self._resends)]
+
+    def _run_ended(self, event: ev.RunEnded) -> list[Effect]:
+        match event.kind:
+            case ev.EndKind.FINISHED:
+                self._move(Trigger.FINISHED)
+            case ev.EndKind.ABORTED:
+                self._move(Trigger.ABORTED)
+            case ev.EndKind.FAILED:
+                self._move(Trigger.ERRORED)
+            case _:
+                assert_never(event.kind)
+        effects: list[Effect] = []
+        if event.thought is not None:
+            effects += self._show_thoughts(self._thoughts.feed(None, event.thought))
+        return effects + self._end(ending(event), snapshot=event.snapshot)
+
+    def _abort_answered(self, event: ev.AbortAnswered) -> list[Effect]:
+        self._is_abort_under_way = False
+        if event.error is not None or event.aborted:
+            # Refused: the deadline decides. Taken: the run's own end follows, with its last text.
+            return []
+        self._move(Trigger.ABORTED)
+        return self._end(Ending("cancelled", None, None))
+
+    def _progress(self, event: ev.RunEvent) -> list[Effect]:
+        effects = self._accepted(Trigger.PROGRESS)
+        match event:
+            case ev.TextProgress():
+                chunks = self._text.feed(event.delta, event.replace, event.snapshot)
+                effects += self._show_text(chunks)
+            case ev.ThoughtProgress():
+                effects += self._show_thoughts(self._thoughts.feed(event.delta, event.snapshot))
+            case ev.PlanChanged():
+                effects += self._show([updates.plan(event.entries)])
+            case (
+                ev.ToolStarted()
+                | ev.ToolProgress()
+                | ev.ToolEnded()
+                | ev.ItemChanged()
+                | ev.CommandOutput()
+            ):
+                effects += self._show_tools(self._tools.feed(event))
+            case _:  # handled by handle()
+                pass
+        return effects
+
+    def _reported(self, event: ev.RunReported) -> list[Effect]:
+        for_tools: list[Json] = []
+        for tool_call_id, failed, output in event.ended_tools:
+            for_tools += self._tools.adopt_end(tool_call_id, failed, output)
+        effects: list[Effect] = [*self._show_tools(for_tools)]
+        match event.state:
+            case ev.RunState.RUNNING:
+                self._is_acknowledged = True
+                self._move(Trigger.PROBE_RUNNING)
+                chunks = self._text.feed(None, False, event.snapshot)
+                return [Disarm(), *effects, *self._show_text(chunks)]
+            case ev.RunState.NOT_TAKEN if self._may_send_again():
+                return effects + self._send()
+            case ev.RunState.NOT_TAKEN:
+                self._move(Trigger.PROBE_NOT_TAKEN)
+            case ev.RunState.UNKNOWN:
+                self._move(Trigger.PROBE_UNKNOWN)
+            case ev.RunState.FINISHED:
+                self._move(Trigger.FINISHED)
+            case ev.RunState.ABORTED:
+                self._move(Trigger.ABORTED)
+            case ev.RunState.FAILED:
+                self._move(Trigger.ERRORED)
+            case _:
+                assert_never(event.state)
+        if not self.state.is_final:
+            return effects  # the run's own events went on meanwhile; they know better
+        return effects + self._end(report_ending(event), snapshot=event.snapshot)
+
+    def _may_send_again(self) -> bool:
+        return self.state is TurnState.PROBING and not self._is_acknowledged
+
+    # --- permissions ---------------------------------------------------------------------
+
+    def permission_asked(self, asked: ev.PermissionAsked) -> list[Effect]:
+        """The gateway asks for a decision within this run."""
+        if self.state.is_final or self.state is TurnState.CANCELLING:
+            return self._permissions.refuse(asked)
+        self._has_shown = True
+        return self._show_text(self._text.break_message()) + self._permissions.asked(asked)
+
+    def permission_closed(self, event: ev.PermissionClosed) -> list[Effect]:
+        """The gateway says that an approval was resolved."""
+        return self._permissions.closed(event.approval_id)
+
+    def permission_settled(self, event: ev.PermissionSettled) -> list[Effect]:
+        """The gateway answered our decision."""
+        return self._permissions.settled(event)
+
+    # --- time ----------------------------------------------------------------------------
+
+    def deadline(
+        self, kind: DeadlineKind, serial: int, reason: BridgeError | None = None
+    ) -> list[Effect]:
+        """A timer fired. ``reason`` says why there is no link, where that is the cause.
+
+        A timer armed for an earlier state is ignored: its serial number is old.
+        """
+        if serial != self._serial:
+            return []
+        match kind:
+            case DeadlineKind.DRAIN:
+                return self._over()
+            case DeadlineKind.RESEND:
+                return self._send()
+            case DeadlineKind.CANCEL:
+                self._move(Trigger.DEADLINE)
+                return self._end(Ending("cancelled", None, None), is_over=self.is_over)
+            case DeadlineKind.CONNECT:
+                self._move(Trigger.DEADLINE)
+                error = reason or GatewayTimeout()
+                return self._end(Ending(None, error, error.message))
+            case DeadlineKind.ACKNOWLEDGE:
+                self._move(Trigger.DEADLINE)
+                timeout = GatewayTimeout(
+                    "The gateway did not acknowledge the prompt in time.",
+                    hint="See the gateway's log; send the prompt again when it answers.",
+                )
+                return self._abort() + self._end(Ending(None, timeout, timeout.message), False)
+            case DeadlineKind.RECONNECT | DeadlineKind.PROBE:
+                self._move(Trigger.DEADLINE)
+                lost = report_ending(ev.RunReported(self.run_id, ev.RunState.UNKNOWN))
+                return self._end(lost)
+            case _:
+                assert_never(kind)
+
+    # --- endings -------------------------------------------------------------------------
+
+    def _end(
+        self, how: Ending, is_over: bool = True, *, snapshot: str | None = None
+    ) -> list[Effect]:
+        """Close what is open, show the last text and the notice, answer."""
+        self.is_over = is_over
+        was_cancelled = self.state is TurnState.CANCELLED
+        failed = self.state is not TurnState.DONE
+        effects: list[Effect] = [*self._show(self._tools.end_all(failed, None))]
+        effects += self._show_thoughts(self._thoughts.finish())
+        effects += self._show_text(self._text.finish(snapshot))
+        if how.notice and not (was_cancelled and self._is_cancel_wanted):
+            effects += self._show_notice(how.notice)
+        elif not self._has_shown and self.state is TurnState.DONE:
+            effects += self._show_notice(NO_REPLY)
+        if was_cancelled:
+            return effects + self._settle(Answer("cancelled"))
+        if how.error is not None:
+            return effects + self._settle(Reject(how.error))
+        return effects + self._settle(Answer(how.stop_reason or "end_turn"))
+
+    def _settle(self, answer: Answer | Reject) -> list[Effect]:
+        outcome: Json = (
+            {"stop_reason": answer.stop_reason}
+            if isinstance(answer, Answer)
+            else {"error": to_jsonrpc(answer.error)}
+        )
+        effects: list[Effect] = [*self._permissions.deny_all(), Record("outcome", outcome), answer]
+        if self.is_over:
+            return [*effects, Disarm(), Release(self.run_id)]
+        return [*effects, self._arm(DeadlineKind.DRAIN)]
+
+    def _over(self) -> list[Effect]:
+        self.is_over = True
+        return [Disarm(), Release(self.run_id)]
+
+    def _abort(self) -> list[Effect]:
+        self._is_cancel_wanted = True
+        self._is_abort_under_way = True
+        return [Send(AbortRun(self.run_id, self.session_key))]
+
+    # --- showing -------------------------------------------------------------------------
+
+    def _show(self, shown: Iterable[Json]) -> list[Effect]:
+        effects: list[Effect] = [Show(update) for update in shown]
+        self._has_shown = self._has_shown or bool(effects)
+        return effects
+
+    def _show_text(self, chunks: Iterable[Chunk]) -> list[Effect]:
+        return self._show(
+            updates.message_chunk(chunk.text, f"{self.run_id}:text:{chunk.message_index}")
+            for chunk in chunks
+        )
+
+    def _show_thoughts(self, chunks: Iterable[Chunk]) -> list[Effect]:
+        return self._show(
+            updates.thought_chunk(chunk.text, f"{self.run_id}:thought:{chunk.message_index}")
+            for chunk in chunks
+        )
+
+    def _show_tools(self, shown: list[Json]) -> list[Effect]:
+        if any(update["sessionUpdate"] == "tool_call" for update in shown):
+            before = self._show_text(self._text.break_message())
+            return before + self._show(shown)
+        return self._show(shown)
+
+    def _show_notice(self, text: str) -> list[Effect]:
+        return self._show([updates.message_chunk(text, f"{self.run_id}:notice")])
+
+    # --- state ---------------------------------------------------------------------------
+
+    def _move(self, trigger: Trigger) -> None:
+        self.state = next_state(self.state, trigger)
+
+    def _arm(self, kind: DeadlineKind, attempt: int = 0) -> Arm:
+        self._serial += 1
+        return Arm(kind, self._serial, attempt)
+

@@ -1,0 +1,116 @@
+"""The approvals of one turn that are not settled yet.
+
+A decision is the editor's explicit choice of an offered option, and nothing else: everything
+doubtful is a denial. A decision taken while the link is down waits for the next link, unless the
+turn was cancelled or ended first: then the gateway hears a denial.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from acp_bridge.core.commands import AnswerPermission
+from acp_bridge.core.effects import AskPermission, Effect, Send, Show, WithdrawPermission
+from acp_bridge.core.events import PermissionAsked, PermissionSettled, ToolStarted
+from acp_bridge.core.permissions import outcome_to_decision, permission_params
+from acp_bridge.core.ports import EditorAnswer
+from acp_bridge.core.tool_calls import ToolCalls
+from acp_bridge.ids import ApprovalId, RunId, SessionId, ToolCallId
+from acp_bridge.wire import updates
+
+DENY = "deny"
+
+
+@dataclass(slots=True)
+class _Open:
+    asked: PermissionAsked
+    decision: str | None = None
+
+
+class OpenPermissions:
+    """What was asked, what was decided, what the gateway has not confirmed."""
+
+    def __init__(self, session_id: SessionId, run_id: RunId, tools: ToolCalls) -> None:
+        self._session_id = session_id
+        self._run_id = run_id
+        self._tools = tools
+        self._open: dict[ApprovalId, _Open] = {}
+
+    def asked(self, asked: PermissionAsked) -> list[Effect]:
+        """Ask the editor, once per approval: the gateway may announce one over two streams."""
+        if asked.approval_id in self._open:
+            return []
+        self._open[asked.approval_id] = _Open(asked)
+        tool_call_id = asked.tool_call_id or self._tools.match_command(asked.command)
+        effects: list[Effect] = []
+        if tool_call_id is None or self._tools.title_of(tool_call_id) is None:
+            # An editor shows a permission on a card; without one of the gateway's we make it.
+            tool_call_id = tool_call_id or ToolCallId(f"exec:{asked.approval_id}")
+            card = ToolStarted(self._run_id, tool_call_id, "exec", {"command": asked.command})
+            effects += [Show(update) for update in self._tools.feed(card)]
+        title = self._tools.title_of(tool_call_id) or asked.command
+        params = permission_params(self._session_id, asked, tool_call_id, title)
+        return [*effects, AskPermission(asked, tool_call_id, params)]
+
+    def refuse(self, asked: PermissionAsked) -> list[Effect]:
+        """Deny at once: the turn no longer runs for the editor."""
+        return [Send(AnswerPermission(asked.approval_id, DENY))]
+
+    def answered(
+        self, approval_id: ApprovalId, answer: EditorAnswer, *, is_link_up: bool
+    ) -> list[Effect]:
+        """The editor's answer; without a link it waits for :meth:`link_up`."""
+        permission = self._open.get(approval_id)
+        if permission is None or permission.decision is not None:
+            return []
+        permission.decision = outcome_to_decision(answer, permission.asked.allowed)
+        return self._decide(approval_id, permission.decision) if is_link_up else []
+
+    def link_up(self) -> list[Effect]:
+        """Deliver the decisions that the gateway has not confirmed."""
+        effects: list[Effect] = []
+        for approval_id, permission in self._open.items():
+            if permission.decision is not None:
+                effects += self._decide(approval_id, permission.decision)
+        return effects
+
+    def closed(self, approval_id: ApprovalId) -> list[Effect]:
+        """Resolved at the gateway; withdraw the question if it is still open in the editor."""
+        permission = self._open.pop(approval_id, None)
+        if permission is None or permission.decision is not None:
+            return []
+        return [WithdrawPermission(approval_id)]
+
+    def settled(self, event: PermissionSettled) -> list[Effect]:
+        """The gateway took our decision, or did not: one explanation, no second try."""
+        permission = self._open.pop(event.approval_id, None)
+        if permission is None or event.error is None:
+            return []
+        text = f"The gateway did not take the answer to this approval: {event.error.message}"
+        return [Show(updates.message_chunk(text, f"{event.approval_id}:notice"))]
+
+    def expired(self, approval_id: ApprovalId) -> list[Effect]:
+        """Nobody answered within the gateway's own time: that is a denial, and it is said."""
+        permission = self._open.get(approval_id)
+        if permission is None or permission.decision is not None:
+            return []
+        del self._open[approval_id]
+        text = "Nobody answered the approval in time, so it counts as denied."
+        return [
+            WithdrawPermission(approval_id),
+            Show(updates.message_chunk(text, f"{approval_id}:notice")),
+            *self._decide(approval_id, DENY),
+        ]
+
+    def deny_all(self) -> list[Effect]:
+        """The turn ends: no allow may reach the gateway after this."""
+        effects: list[Effect] = []
+        for approval_id, permission in self._open.items():
+            if permission.decision is None:
+                effects.append(WithdrawPermission(approval_id))
+                effects += self._decide(approval_id, DENY)
+        self._open.clear()
+        return effects
+
+    def _decide(self, approval_id: ApprovalId, decision: str) -> list[Effect]:
+        return [Send(AnswerPermission(approval_id, decision))]
