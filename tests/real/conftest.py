@@ -1,0 +1,69 @@
+"""Real gateways for the tests, one a version for the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.real.fake_model import FakeModel
+from tests.real.gateway import Gateway
+from tests.real.install import OPENCLAW_VERSIONS, Parts, install
+from tests.support.editor import EditorProcess, agent_command, editor_environment
+
+Bridge = Callable[..., AbstractAsyncContextManager[EditorProcess]]
+
+
+@pytest.fixture(scope="session")
+def parts() -> Parts:
+    """Node, OpenClaw and acpx; a machine without them fails here, it does not skip."""
+    return install()
+
+
+@pytest.fixture(scope="session")
+def model() -> Iterator[FakeModel]:
+    with FakeModel() as server:
+        yield server
+
+
+@pytest.fixture(
+    scope="session",
+    params=[pytest.param(v, marks=pytest.mark.xdist_group(v)) for v in OPENCLAW_VERSIONS],
+)
+def shared_gateway(
+    request: pytest.FixtureRequest,
+    parts: Parts,
+    model: FakeModel,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Gateway]:
+    """A running gateway; a start takes up to 16 s and its process up to 1.2 GB."""
+    state = tmp_path_factory.mktemp(f"gateway-{request.param}")
+    gateway = Gateway.prepare(parts, request.param, model.url, state)
+    with gateway.run():
+        yield gateway
+
+
+@pytest.fixture
+def gateway(shared_gateway: Gateway, request: pytest.FixtureRequest) -> Iterator[Gateway]:
+    """The running gateway; what it logged during a failed test is shown with the failure."""
+    before = len(shared_gateway.log)
+    yield shared_gateway
+    request.node.add_report_section(
+        "teardown", f"gateway {shared_gateway.version}", shared_gateway.log[before:][-6000:]
+    )
+
+
+@pytest.fixture
+def bridge(gateway: Gateway, tmp_path: Path) -> Bridge:
+    """Starts the installed bridge with a fresh home, against the gateway or another URL."""
+
+    @asynccontextmanager
+    async def start(*options: str, url: str = gateway.url) -> AsyncIterator[EditorProcess]:
+        command = agent_command("--url", url, "--token-file", str(gateway.token_file), *options)
+        editor = EditorProcess(command, env=editor_environment(tmp_path), cwd=tmp_path)
+        async with editor:
+            yield editor
+
+    return start

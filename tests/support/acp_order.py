@@ -1,0 +1,130 @@
+"""The rules on the order of an agent's messages that clients in the field depend on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+CHUNKS = {"agent_message_chunk", "agent_thought_chunk", "user_message_chunk"}
+TURN_UPDATES = {*CHUNKS, "tool_call", "tool_call_update", "plan"}
+ENDED = {"completed", "failed"}
+
+
+class Violation(AssertionError):
+    """The agent broke a rule of ACP."""
+
+
+@dataclass
+class _Session:
+    pending_prompts: int = 0
+    pending_loads: int = 0
+    prompted: bool = False
+    tools: dict[str, str] = field(default_factory=dict)
+    current: dict[str, str] = field(default_factory=dict)
+    message_kinds: dict[str, str] = field(default_factory=dict)
+    ended_messages: set[str] = field(default_factory=set)
+
+
+class OrderRules:
+    """Follows a conversation and raises ``Violation`` at the first message out of place.
+
+    The rules: nothing but answers before the first ``initialize`` result; no update of a session
+    before the editor can know its id; nothing of a turn after its answer; a tool call before its
+    updates and its permission request, its id used once, its end before the turn's answer and
+    nothing but that end afterwards; a message id belongs to one message.
+    """
+
+    def __init__(self) -> None:
+        self._initialized = False
+        self._sessions: dict[str, _Session] = {}
+
+    def asked(self, method: str, params: Any) -> None:
+        """The editor called ``method``."""
+        session_id = params.get("sessionId") if isinstance(params, dict) else None
+        if not isinstance(session_id, str):
+            return
+        if method in ("session/load", "session/resume"):
+            self._sessions.setdefault(session_id, _Session()).pending_loads += 1
+        if method == "session/prompt" and session_id in self._sessions:
+            self._sessions[session_id].pending_prompts += 1
+
+    def answered(self, method: str, params: Any, result: Any) -> None:
+        """The agent answered ``method``; ``result`` is None for an error."""
+        if method == "initialize" and result is not None:
+            self._initialized = True
+        if method == "session/new" and result is not None:
+            self._sessions[result["sessionId"]] = _Session()
+        session_id = params.get("sessionId") if isinstance(params, dict) else None
+        session = self._sessions.get(session_id) if isinstance(session_id, str) else None
+        if session is None:
+            return
+        if method in ("session/load", "session/resume"):
+            session.pending_loads -= 1
+        if method == "session/prompt" and session.pending_prompts:
+            session.pending_prompts -= 1
+            session.prompted = True
+            # A prompt refused at once says nothing about the one that runs.
+            if result is not None or not session.pending_prompts:
+                _no_open_tool(session)
+
+    def called(self, method: str, params: Any) -> None:
+        """The agent sent a request or a notification."""
+        if not self._initialized:
+            raise Violation(f"{method} before the answer to initialize")
+        if method == "session/update":
+            self._updated(params["sessionId"], params["update"])
+        elif method == "session/request_permission":
+            session = self._known(params["sessionId"])
+            tool = params["toolCall"]["toolCallId"]
+            if tool not in session.tools:
+                raise Violation(f"permission is asked for the unknown tool call {tool}")
+            if not session.pending_prompts:
+                raise Violation("permission is asked while no prompt is pending")
+
+    def _known(self, session_id: str) -> _Session:
+        if session_id not in self._sessions:
+            raise Violation(f"session {session_id} is not known to the editor yet")
+        return self._sessions[session_id]
+
+    def _updated(self, session_id: str, update: dict[str, Any]) -> None:
+        session = self._known(session_id)
+        kind = update["sessionUpdate"]
+        idle = not (session.pending_prompts or session.pending_loads)
+        if kind in TURN_UPDATES and session.prompted and idle:
+            raise Violation(f"{kind} after the turn was answered: {update}")
+        if kind in CHUNKS:
+            _one_message(session, kind, update)
+        if kind == "tool_call":
+            if update["toolCallId"] in session.tools:
+                raise Violation(f"tool call {update['toolCallId']} begins twice")
+            session.tools[update["toolCallId"]] = update.get("status", "pending")
+        if kind == "tool_call_update":
+            _tool_changed(session, update)
+
+
+def _no_open_tool(session: _Session) -> None:
+    if still := [tool for tool, status in session.tools.items() if status not in ENDED]:
+        raise Violation(f"the turn was answered with open tool calls: {still}")
+
+
+def _tool_changed(session: _Session, update: dict[str, Any]) -> None:
+    tool = update["toolCallId"]
+    if tool not in session.tools:
+        raise Violation(f"tool call {tool} changes before it begins")
+    status = update.get("status", session.tools[tool])
+    if session.tools[tool] in ENDED and status != session.tools[tool]:
+        raise Violation(f"tool call {tool} goes from {session.tools[tool]} to {status}")
+    session.tools[tool] = status
+
+
+def _one_message(session: _Session, kind: str, update: dict[str, Any]) -> None:
+    message = update.get("messageId")
+    if not message:
+        raise Violation(f"a chunk without a message id: {update}")
+    if session.message_kinds.setdefault(message, kind) != kind:
+        raise Violation(f"message {message} is both {session.message_kinds[message]} and {kind}")
+    if message in session.ended_messages:
+        raise Violation(f"message {message} goes on after another one of its kind began")
+    if session.current.get(kind, message) != message:
+        session.ended_messages.add(session.current[kind])
+    session.current[kind] = message
