@@ -1,0 +1,1 @@
+"""The wire towards the editor, without I/O: lines, JSON-RPC, ACP."""

@@ -1,11 +1,24 @@
-"""Readers for the ACP messages that the bridge interprets; the rest stays raw."""
+"""Readers for the ACP messages that the bridge interprets; the rest stays raw.
+
+They are as lenient as the ACP schema wants a receiver to be: a bad optional member counts as
+absent, bad items of a list are skipped, unknown members are ignored. ``_meta`` is read apart and
+never alters a standard parameter. What is missing or wrong beyond that raises ``InvalidParams``,
+which names the field in its message and in ``data.field``, and never repeats a value.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from acp_bridge.errors import InvalidParams
 from acp_bridge.ids import Json, SessionId
+
+PROTOCOL_VERSION = 1
+"""The one version of ACP that the bridge speaks."""
+
+_WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]|\\\\[^\\/]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +38,94 @@ class Prompt:
     session_id: SessionId
     blocks: tuple[Any, ...]
     meta: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCapabilities:
+    """What the editor can do; what it does not say, it cannot."""
+
+    terminal: bool = False
+    fs_read: bool = False
+    fs_write: bool = False
+    notices: bool = False
+    """Whether ``notice`` updates may be sent; older editors refuse unknown updates."""
+
+
+def negotiate_version(value: Any) -> int:
+    """The version to answer ``initialize`` with.
+
+    Always our own: a peer of another version decides by the answer whether to go on (ACP,
+    initialization), and editors have sent strings, dates and floats.
+    """
+    del value
+    return PROTOCOL_VERSION
+
+
+def read_params(params: Any) -> Json:
+    """The parameters as an object; absent and null mean empty."""
+    if params is None:
+        return {}
+    if not isinstance(params, dict):
+        raise _invalid("params", "must be an object")
+    return params
+
+
+def read_client_capabilities(params: Json) -> ClientCapabilities:
+    """The editor's capabilities in the params of ``initialize``."""
+    capabilities = _object(params.get("clientCapabilities"))
+    fs = _object(capabilities.get("fs"))
+    session = _object(capabilities.get("session"))
+    notices = session.get("notices")
+    return ClientCapabilities(
+        terminal=capabilities.get("terminal") is True,
+        fs_read=fs.get("readTextFile") is True,
+        fs_write=fs.get("writeTextFile") is True,
+        notices=notices is True or isinstance(notices, dict),
+    )
+
+
+def read_new_session(params: Any) -> NewSession:
+    """``session/new``. Raises ``InvalidParams`` unless ``cwd`` is an absolute path."""
+    params = read_params(params)
+    cwd = _string(params, "cwd")
+    if not cwd.startswith("/") and not _WINDOWS_PATH.match(cwd):
+        raise _invalid("cwd", "must be an absolute path")
+    return NewSession(cwd, _server_names(params.get("mcpServers")), _object(params.get("_meta")))
+
+
+def read_prompt(params: Any) -> Prompt:
+    """``session/prompt``. Raises ``InvalidParams`` for a bad session id or a prompt that is no
+    list."""
+    params = read_params(params)
+    session_id = read_session_id(params)
+    blocks = params.get("prompt")
+    if not isinstance(blocks, list):
+        raise _invalid("prompt", "must be a list of content blocks")
+    return Prompt(session_id, tuple(blocks), _object(params.get("_meta")))
+
+
+def read_session_id(params: Any) -> SessionId:
+    """The ``sessionId`` of any method. Raises ``InvalidParams`` unless it is a string."""
+    return SessionId(_string(read_params(params), "sessionId"))
+
+
+def _server_names(servers: Any) -> tuple[str, ...]:
+    if not isinstance(servers, list):
+        return ()
+    names = (_object(server).get("name") for server in servers)
+    return tuple(name for name in names if isinstance(name, str) and name)
+
+
+def _object(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _string(params: Json, name: str) -> str:
+    value = params.get(name)
+    if not isinstance(value, str):
+        raise _invalid(name, "must be a string" if name in params else "is missing")
+    return value
+
+
+def _invalid(name: str, problem: str) -> InvalidParams:
+    return InvalidParams(f"The parameter {name} {problem}.", data={"field": name})
