@@ -1,0 +1,1 @@
+"""The editor's side: descriptors, JSON-RPC peer, router."""
