@@ -12,8 +12,12 @@ from tests.real.fake_model import FakeModel
 from tests.real.gateway import Gateway
 from tests.real.install import OPENCLAW_VERSIONS, Parts, install
 from tests.support.editor import EditorProcess, agent_command, editor_environment
+from tests.support.waits import scaled
 
 Bridge = Callable[..., AbstractAsyncContextManager[EditorProcess]]
+
+TURN = scaled(30.0)
+"""Seconds for a turn: the first one of a fresh gateway takes six."""
 
 
 @pytest.fixture(scope="session")
@@ -60,10 +64,13 @@ def bridge(gateway: Gateway, tmp_path: Path) -> Bridge:
     """Starts the installed bridge with a fresh home, against the gateway or another URL."""
 
     @asynccontextmanager
-    async def start(*options: str, url: str = gateway.url) -> AsyncIterator[EditorProcess]:
-        command = agent_command("--url", url, "--token-file", str(gateway.token_file), *options)
-        editor = EditorProcess(command, env=editor_environment(tmp_path), cwd=tmp_path)
-        async with editor:
+    async def start(
+        *options: str, url: str = gateway.url, token_file: Path = gateway.token_file
+    ) -> AsyncIterator[EditorProcess]:
+        command = agent_command("--url", url, "--token-file", str(token_file), *options)
+        environment = editor_environment(tmp_path / "home")
+        async with EditorProcess(command, env=environment, cwd=tmp_path) as editor:
             yield editor
 
+    (tmp_path / "home").mkdir()
     return start

@@ -370,6 +370,11 @@ class EditorProcess:
         wanted = {"cwd": str(cwd), "mcpServers": [], **params}
         return str((await self.call("session/new", wanted).result(timeout))["sessionId"])
 
+    async def open(self, cwd: Path | str, timeout: float = WAIT) -> str:
+        """Initialize and begin a session; its id."""
+        await self.initialize(timeout)
+        return await self.new_session(cwd, timeout)
+
     def prompt(self, session_id: str, *blocks: Json | str, **params: Any) -> PromptHandle:
         """Send a prompt. A string is a text block."""
         handle, message = self.prompt_message(session_id, *blocks, **params)

@@ -11,11 +11,13 @@ from typing import Self
 class Proxy:
     """Stands between a bridge and its gateway; use as an async context manager.
 
-    ``connections`` counts the connections that were let through.
+    ``connections`` counts the connections that were let through. It listens on ``listen``, or on a
+    port of its own choice.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, listen: int = 0) -> None:
         self.connections = 0
+        self._listen = listen
         self._target = port
         self._open = True
         self._flowing = asyncio.Event()
@@ -23,7 +25,7 @@ class Proxy:
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._listen)
         self.port: int = self._server.sockets[0].getsockname()[1]
         return self
 
