@@ -1,0 +1,15 @@
+"""What the user told the bridge: options, variables and defaults, read and checked once."""
+
+from acp_bridge.config.options import DEFAULT, OPTIONS, VERBOSE, VERBOSE_HELP, Option
+from acp_bridge.config.settings import Settings, load, prepare_state_dir
+
+__all__ = [
+    "DEFAULT",
+    "OPTIONS",
+    "VERBOSE",
+    "VERBOSE_HELP",
+    "Option",
+    "Settings",
+    "load",
+    "prepare_state_dir",
+]

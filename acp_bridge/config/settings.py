@@ -1,0 +1,235 @@
+"""The settings of one bridge, and how they are put together: flag, then variable, then default."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from acp_bridge.config.options import DEFAULT, OPTIONS, VERBOSE, Option
+from acp_bridge.config.values import LOG_LEVELS
+from acp_bridge.errors import ConfigError, UsageError
+
+_APP = "acp-bridge"
+_COMMANDS = ("serve", "chat", "demo")
+
+# A file and the value it would hold: given in two ways, the stronger source counts.
+_EITHER = (("token", "token_file"), ("password", "password_file"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What one bridge was told. Made by :func:`load`, which has the defaults.
+
+    ``scopes`` is ``None`` when the bridge is to choose. ``session_rate`` is a count and a number
+    of seconds. At most one of ``token`` and ``token_file`` is set, and likewise for the password.
+    """
+
+    gateway_url: str
+    connect_timeout: float
+    require_gateway: bool
+    demo: bool
+    token_file: Path | None
+    token: str | None = field(repr=False)
+    password_file: Path | None
+    password: str | None = field(repr=False)
+    scopes: tuple[str, ...] | None
+    session: str | None
+    session_label: str | None
+    require_existing: bool
+    reset_session: bool
+    agent: str | None
+    session_rate: tuple[int, float]
+    prefix_cwd: bool
+    provenance: str
+    state_dir: Path
+    log_level: str
+    log_format: str
+    log_file: Path | None
+    sources: Mapping[str, str] = field(repr=False)
+
+    def source(self, field: str) -> str:
+        """Where the value came from: a flag, a variable's name, or ``"default"``."""
+        return self.sources.get(field, DEFAULT)
+
+
+def load(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
+    """The settings that the arguments and the variables make together.
+
+    An empty value counts as unset. Variables that no option names are not looked at.
+
+    Raises:
+        UsageError: for an unknown or incomplete option.
+        ConfigError: for a bad value; it names the source and a way to mend it.
+    """
+    flags, verbosity = _parse(argv)
+    given: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for option in OPTIONS:
+        text, source = _find(option, flags, environ)
+        if source != DEFAULT:
+            sources[option.field] = source
+        given[option.field] = None if text is None else _read(option, text, source)
+    for value, file in _EITHER:
+        _keep_stronger(value, file, given, sources)
+    _raise_verbosity(verbosity, given, sources)
+    if given["state_dir"] is None:
+        given["state_dir"] = _default_state_dir()
+    return Settings(**given, sources=sources)
+
+
+def prepare_state_dir(settings: Settings) -> Path:
+    """The state directory, made with mode 0700 if it is missing.
+
+    Raises:
+        ConfigError: if it cannot be made; names the option to set.
+    """
+    try:
+        settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"the state directory {settings.state_dir} cannot be made"
+            f" ({settings.source('state_dir')}): {error.strerror}",
+            hint="Name a directory that you may write with --state-dir or ACP_BRIDGE_HOME.",
+        ) from error
+    return settings.state_dir
+
+
+def _default_state_dir() -> Path:
+    # Only here: a path given by the user saves the import on the way to the first answer.
+    from platformdirs import user_state_dir
+
+    try:
+        path = Path(user_state_dir(_APP, appauthor=False))
+    except RuntimeError:  # older ones answer with a relative path instead
+        path = Path()
+    if not path.is_absolute():
+        raise ConfigError(
+            "there is no home directory: HOME is unset and the user has no password entry",
+            hint="Name a directory for the bridge's state with --state-dir or ACP_BRIDGE_HOME.",
+        )
+    return path
+
+
+def _find(
+    option: Option, flags: Mapping[str, tuple[str, str]], environ: Mapping[str, str]
+) -> tuple[str | None, str]:
+    """The text of the option and where it stands."""
+    text, flag = flags.get(option.field, ("", ""))
+    if text:
+        return text, flag
+    for name in option.env:
+        if text := environ.get(name, ""):
+            return text, name
+    return option.default, DEFAULT
+
+
+def _read(option: Option, text: str, source: str) -> object:
+    try:
+        return option.read(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"{source}{_shown(option, text)} {error}",
+            hint=_remedy(option, source),
+            data={"field": option.field, "source": source},
+        ) from error
+
+
+def _remedy(option: Option, source: str) -> str:
+    if option.is_secret:
+        return f"Check what sets it, or use {option.flag}-file."
+    if source in option.env:
+        return f"For example: {source}={'true' if option.is_switch else option.example}"
+    return f"For example: {option.flag} {option.example}"
+
+
+def _shown(option: Option, text: str) -> str:
+    """The value for an error message, unless it is or may hold a secret."""
+    if option.is_secret or "@" in text or "?" in text:
+        return ""
+    short = text if len(text) <= 60 else text[:60] + "..."
+    return f" {short!r}"
+
+
+def _keep_stronger(value: str, file: str, given: dict[str, Any], sources: dict[str, str]) -> None:
+    if given[value] is None or given[file] is None:
+        return
+    by_flag = [name for name in (value, file) if sources[name].startswith("-")]
+    if len(by_flag) != 1:
+        raise ConfigError(
+            f"{sources[value]} and {sources[file]} are both set",
+            hint=f"Keep one of them; {sources[file]} is the safer one.",
+            data={"field": value, "source": sources[value]},
+        )
+    weaker = file if by_flag == [value] else value
+    given[weaker] = None
+    del sources[weaker]
+
+
+def _raise_verbosity(count: int, given: dict[str, Any], sources: dict[str, str]) -> None:
+    """Apply ``-v``; of it and a ``--log-level`` the more talkative wins."""
+    if not count:
+        return
+    level = "info" if count == 1 else "debug"
+    is_flag = sources.get("log_level", DEFAULT).startswith("-")
+    if is_flag and LOG_LEVELS.index(given["log_level"]) <= LOG_LEVELS.index(level):
+        return
+    given["log_level"] = level
+    sources["log_level"] = "-v" if count == 1 else "-vv"
+
+
+class _Note(argparse.Action):
+    """Keeps the text and the spelling of the flag it came with; the last one counts."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        flag = option_string or ""
+        if self.nargs == 0:
+            values = "false" if flag.startswith("--no-") else "true"
+        namespace.given[self.dest] = (values, flag)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(
+            message, hint="acp-bridge --help lists the options; --option=VALUE takes any value."
+        )
+
+
+def _parse(argv: Sequence[str]) -> tuple[Mapping[str, tuple[str, str]], int]:
+    """What the flags say: by field, text and flag; and how often ``-v`` was given."""
+    parser = _Parser(prog=_APP, add_help=False, allow_abbrev=False)
+    for option in OPTIONS:
+        parser.add_argument(
+            *option.flags, dest=option.field, action=_Note, nargs=0 if option.is_switch else None
+        )
+    parser.add_argument(*VERBOSE, action="count", default=0)
+    known, rest = parser.parse_known_args(argv, argparse.Namespace(given={}))
+    if rest:
+        raise _unknown(rest[0])
+    return known.given, known.verbose
+
+
+def _unknown(argument: str) -> UsageError:
+    if argument in _COMMANDS:
+        return UsageError(
+            f"the command {argument} stands behind an option",
+            hint=f"A command comes first: acp-bridge {argument} ...",
+        )
+    import difflib  # only on the way to an error
+
+    flags = [flag for option in OPTIONS for flag in option.flags]
+    name = argument.partition("=")[0]
+    near = difflib.get_close_matches(name, flags, n=1)
+    kind = "option" if name.startswith("-") else "argument"
+    return UsageError(
+        f"unknown {kind} {name!r}",
+        hint=f"Did you mean {near[0]}?" if near else "acp-bridge --help lists the options.",
+    )

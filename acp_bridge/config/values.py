@@ -1,0 +1,128 @@
+"""From the text of an option or a variable to its value.
+
+Each reader takes the text (never empty) and raises ``ValueError`` with a clause that completes
+"NAME ..." and does not repeat the text: it may be a secret.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from urllib.parse import urlsplit
+
+LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
+PROVENANCE = ("off", "meta", "meta+receipt")
+LOG_FORMATS = ("console", "json")
+
+_TRUE = {"1", "true", "yes", "on"}
+_FALSE = {"0", "false", "no", "off"}
+_MAX_SECONDS = 86_400.0
+_MAX_RATE = 1_000_000
+
+
+def line(text: str) -> str:
+    """One line of valid text, without blanks around it."""
+    text = text.strip()
+    if not text.isprintable():
+        raise ValueError("holds characters that cannot be shown, or is not valid UTF-8")
+    return text
+
+
+def secret(text: str) -> str:
+    """A credential; the newline that a shell or a file put behind it is dropped."""
+    text = text.strip("\r\n")
+    if not text.isprintable():
+        raise ValueError("holds characters that no credential has, or is not valid UTF-8")
+    return text
+
+
+def switch(text: str) -> bool:
+    """Yes or no."""
+    word = text.strip().lower()
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    raise ValueError("is neither true nor false")
+
+
+def log_level(text: str) -> str:
+    """A log level's name, in small letters."""
+    return _one_of(text, LOG_LEVELS)
+
+
+def log_format(text: str) -> str:
+    """How log lines look."""
+    return _one_of(text, LOG_FORMATS)
+
+
+def provenance(text: str) -> str:
+    """What the gateway is told about a prompt's origin."""
+    return _one_of(text, PROVENANCE)
+
+
+def _one_of(text: str, words: tuple[str, ...]) -> str:
+    word = text.strip().lower()
+    if word not in words:
+        raise ValueError(f"is none of {', '.join(words)}")
+    return word
+
+
+def seconds(text: str) -> float:
+    """A duration above zero, at most a day."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= _MAX_SECONDS:  # false for nan as well
+        raise ValueError("is not a number of seconds above 0 and up to 86400")
+    return value
+
+
+def rate(text: str) -> tuple[int, float]:
+    """``N/S``: at most N in S seconds."""
+    count, _, period = text.partition("/")
+    try:
+        number = int(count)
+    except ValueError:
+        number = 0
+    if not 0 < number <= _MAX_RATE:
+        raise ValueError("is not of the form N/S, as 120/10 for 120 in 10 seconds")
+    return number, seconds(period)
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Names with commas between them."""
+    found = tuple(name for part in line(text).split(",") if (name := part.strip()))
+    if not found:
+        raise ValueError("names nothing")
+    return found
+
+
+def path(text: str) -> Path:
+    """An absolute path. ``~`` is the home directory, since editors do not expand it."""
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError:
+        raise ValueError("begins with ~, but there is no home directory") from None
+    except OSError:
+        raise ValueError("is relative, but the working directory is gone") from None
+
+
+def gateway_url(text: str) -> str:
+    """The address of a gateway's WebSocket. Whether it is safe to go there is not judged here."""
+    url = line(text)
+    try:
+        parts = urlsplit(url)
+        has_port = parts.port is None or parts.port > 0
+    except ValueError:
+        raise ValueError("is not a URL") from None
+    if parts.scheme not in ("ws", "wss"):
+        raise ValueError("does not begin with ws:// or wss://")
+    if not parts.hostname or not has_port or " " in url:
+        raise ValueError("is not a URL with a host")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("holds a user name or password; they have options of their own")
+    if parts.fragment:
+        raise ValueError("holds a #fragment, which no WebSocket URL has")
+    return url

@@ -1,0 +1,105 @@
+"""What may appear in a log: no secrets, no control characters, nothing endless.
+
+Cleaning happens where a record is made, before it waits in any queue, so what a formatter or a
+file sees is already safe, and nothing that changes later is held on to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+REDACTED: Final = "[redacted]"
+
+_SECRET_KEY: Final = re.compile(
+    r"(?:token|password|passphrase|secret|authorization|signature|credentials?|cookie|apikey"
+    r"|privatekey|^meta)$"
+)
+# The same within text: query strings, bearer headers, JSON, user names in URLs.
+_SECRET_TEXT: Final = (
+    re.compile(r"(?i)(\bbearer\s+)[^\s\"',;]+"),
+    re.compile(r"(?i)((?:token|password|secret|signature|authorization)=)[^\s\"'&,;]+"),
+    re.compile(r'(?i)((?:token|password|secret|signature|authorization)\\?"\s*:\s*\\?")[^"\\]+'),
+    re.compile(r"(?i)(\b[a-z][a-z0-9+.-]*://)[^/\s@]+(?=@)"),
+)
+_NO_LETTER: Final = re.compile(r"[^a-z0-9]")
+
+_SHORTEST_SECRET: Final = 4
+"""A shorter value is no secret, and hiding it would tear holes into every line."""
+
+_TEXT_LIMIT: Final = 2_000
+_ITEM_LIMIT: Final = 50
+_DEPTH_LIMIT: Final = 6
+
+_secrets: tuple[str, ...] = ()
+
+
+def register_secret(value: str) -> None:
+    """Never let ``value`` out through a log again."""
+    global _secrets  # like the loggers themselves, one set for the process
+    if len(value) >= _SHORTEST_SECRET and value not in _secrets:
+        # The longest first, so that one that contains another is hidden whole.
+        _secrets = tuple(sorted((*_secrets, value), key=len, reverse=True))
+
+
+def clean_text(text: str) -> str:
+    """``text`` on one line, bounded, without secrets and control characters."""
+    text = hide_secrets(text)
+    if len(text) > _TEXT_LIMIT:
+        text = f"{text[:_TEXT_LIMIT]}...(+{len(text) - _TEXT_LIMIT} characters)"
+    return text if text.isprintable() else "".join(map(_visible, text))
+
+
+def hide_secrets(text: str) -> str:
+    """``text`` without the registered secrets and whatever looks like one."""
+    for secret in _secrets:
+        text = text.replace(secret, REDACTED)
+    for pattern in _SECRET_TEXT:
+        text = pattern.sub(rf"\1{REDACTED}", text)
+    return text
+
+
+def clean(value: object, depth: int = 0) -> object:
+    """A copy of ``value`` made of plain data, safe to show."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"<{len(value)} bytes>"
+    if depth == _DEPTH_LIMIT:
+        return "..."
+    if isinstance(value, Mapping):
+        return clean_mapping(value, depth)
+    if isinstance(value, list | tuple | set | frozenset):
+        items = [clean(item, depth + 1) for item in list(value)[:_ITEM_LIMIT]]
+        return items if len(value) <= _ITEM_LIMIT else [*items, f"+{len(value) - _ITEM_LIMIT}"]
+    return clean_text(_as_text(value))
+
+
+def clean_mapping(fields: Mapping[object, object], depth: int = 0) -> dict[str, object]:
+    """A copy of ``fields``; values whose key names a secret are hidden."""
+    cleaned: dict[str, object] = {}
+    for key, value in list(fields.items())[:_ITEM_LIMIT]:
+        name = clean_text(str(key))
+        is_secret = _names_secret(name) and not isinstance(value, bool | int | float | None)
+        cleaned[name] = REDACTED if is_secret else clean(value, depth + 1)
+    return cleaned
+
+
+def _names_secret(key: str) -> bool:
+    return _SECRET_KEY.search(_NO_LETTER.sub("", key.lower())) is not None
+
+
+def _as_text(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:  # a broken __str__ must not break the log
+        return f"<{type(value).__name__}>"
+
+
+def _visible(character: str) -> str:
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode("ascii")

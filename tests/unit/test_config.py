@@ -1,0 +1,365 @@
+"""Settings: precedence, the source of each value, and what a wrong value is answered with."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+
+from acp_bridge.config import OPTIONS, Option, Settings, load, prepare_state_dir
+from acp_bridge.errors import ConfigError, UsageError
+
+HIDDEN = "s3cr3t-value"
+
+GOOD = {
+    "gateway_url": ("wss://gw.example:8443/ws", "wss://gw.example:8443/ws"),
+    "connect_timeout": ("2.5", 2.5),
+    "require_gateway": ("yes", True),
+    "demo": ("1", True),
+    "token_file": ("/t", Path("/t")),
+    "token": (HIDDEN, HIDDEN),
+    "password_file": ("/p", Path("/p")),
+    "password": (HIDDEN, HIDDEN),
+    "scopes": ("a, b,,c", ("a", "b", "c")),
+    "session": (" agent:main:x ", "agent:main:x"),
+    "session_label": ("Über uns", "Über uns"),
+    "require_existing": ("on", True),
+    "reset_session": ("TRUE", True),
+    "agent": ("main", "main"),
+    "session_rate": ("5/0.5", (5, 0.5)),
+    "prefix_cwd": ("off", False),
+    "provenance": ("meta+receipt", "meta+receipt"),
+    "state_dir": ("/s", Path("/s")),
+    "log_level": ("INFO", "info"),
+    "log_format": ("json", "json"),
+    "log_file": ("/l", Path("/l")),
+}
+
+BAD = {
+    "gateway_url": "http://gw.example",
+    "connect_timeout": "soon",
+    "require_gateway": "maybe",
+    "demo": "2",
+    "token": "two\nlines",
+    "password": "\x07",
+    "scopes": ",",
+    "session": "a\nb",
+    "session_label": "\x1b[2J",
+    "require_existing": "maybe",
+    "reset_session": "maybe",
+    "agent": "\udcff",
+    "session_rate": "fast",
+    "prefix_cwd": "maybe",
+    "provenance": "all",
+    "log_level": "loud",
+    "log_format": "xml",
+}
+"""A wrong value for each option that can have one; any text is a path."""
+
+
+def settings(*argv: str, **environ: str) -> Settings:
+    return load(argv, environ)
+
+
+def failure(*argv: str, **environ: str) -> UsageError:
+    with pytest.raises(UsageError) as caught:
+        load(argv, environ)
+    return caught.value
+
+
+def test_the_table_has_one_option_for_each_setting() -> None:
+    fields = {field.name for field in dataclasses.fields(Settings)} - {"sources"}
+
+    assert {option.field for option in OPTIONS} == fields
+    assert set(GOOD) == fields
+
+
+def test_every_default_in_the_table_can_be_read() -> None:
+    defaults = settings()
+
+    assert defaults.gateway_url == "ws://127.0.0.1:18789"
+    assert defaults.connect_timeout == 30
+    assert defaults.session_rate == (120, 10.0)
+    assert defaults.prefix_cwd is True
+    assert defaults.scopes is None
+    assert {defaults.source(field) for field in GOOD} == {"default"}
+
+
+@pytest.mark.parametrize("field", GOOD)
+def test_a_variable_gives_the_value_and_is_named_as_its_source(field: str) -> None:
+    text, value = GOOD[field]
+    name = f"ACP_BRIDGE_{field.upper()}"
+
+    found = settings(**{name: text})
+
+    assert getattr(found, field) == value
+    assert found.source(field) == name
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.field)
+def test_a_flag_beats_the_variable(option: Option) -> None:
+    text, value = GOOD[option.field]
+    argv = [option.shown_flag] if option.is_switch else [option.flag, text]
+    weaker = str(not value) if option.is_switch else text
+
+    found = settings(*argv, **{option.env[0]: weaker})
+
+    assert getattr(found, option.field) == value
+    assert found.source(option.field) == argv[0]
+
+
+def test_a_switch_set_by_a_variable_can_be_taken_back_by_a_flag() -> None:
+    found = settings("--no-require-existing", ACP_BRIDGE_REQUIRE_EXISTING="1")
+
+    assert found.require_existing is False
+    assert found.source("require_existing") == "--no-require-existing"
+
+
+def test_the_last_of_repeated_flags_counts() -> None:
+    found = settings("--gateway-url", "ws://a", "--url=ws://b")
+
+    assert found.gateway_url == "ws://b"
+    assert found.source("gateway_url") == "--url"
+
+
+@pytest.mark.parametrize("field", GOOD)
+def test_an_empty_value_counts_as_unset(field: str) -> None:
+    option = next(option for option in OPTIONS if option.field == field)
+    argv = [] if option.is_switch else [option.flag, ""]
+
+    found = settings(*argv, **dict.fromkeys(option.env, ""))
+
+    assert found.source(field) == "default"
+    assert getattr(found, field) == getattr(settings(), field)
+
+
+@pytest.mark.requirement("C081")
+@pytest.mark.parametrize("field", BAD)
+def test_a_bad_variable_is_refused_with_its_name_and_a_remedy(field: str) -> None:
+    name = f"ACP_BRIDGE_{field.upper()}"
+
+    error = failure(**{name: BAD[field]})
+
+    assert isinstance(error, ConfigError)
+    assert error.message.startswith(name)
+    assert error.data == {"field": field, "source": name}
+    assert error.hint
+    if (example := error.hint.removeprefix("For example: ")) != error.hint:
+        key, _, value = example.partition("=")
+        load([], {key: value})
+
+
+@pytest.mark.parametrize("field", [field for field in BAD if GOOD[field][1] not in (True, False)])
+def test_a_bad_flag_is_refused_with_its_name_and_a_remedy(field: str) -> None:
+    option = next(option for option in OPTIONS if option.field == field)
+
+    error = failure(f"{option.flag}={BAD[field]}")
+
+    assert error.message.startswith(option.flag)
+    assert error.data["field"] == field
+    assert error.hint
+    if (example := error.hint.removeprefix("For example: ")) != error.hint:
+        load(example.split(" ", 1), {})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "127.0.0.1:18789",
+        "ws://",
+        "ws:///path",
+        "ws://host:0",
+        "ws://host:65536",
+        "ws://host:port",
+        "ws://[::1",
+        "ws://ho st",
+        "ws://host/#part",
+        f"ws://user:{HIDDEN}@host",
+        "https://host",
+    ],
+)
+def test_what_is_no_address_of_a_gateway_is_refused(url: str) -> None:
+    error = failure("--gateway-url", url)
+
+    assert HIDDEN not in error.message
+
+
+@pytest.mark.parametrize(
+    "url", ["ws://[::1]:1/x?y=1", "WSS://host", "ws://localhost", "ws://127.0.0.2:18789/"]
+)
+def test_an_address_of_a_gateway_is_kept_as_written(url: str) -> None:
+    assert settings("--url", url).gateway_url == url
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e99", "1 s", "86401"])
+def test_a_time_limit_must_be_a_sensible_number_of_seconds(text: str) -> None:
+    assert "--connect-timeout" in failure(f"--connect-timeout={text}").message
+
+
+@pytest.mark.parametrize("text", ["120", "0/10", "-1/10", "1/0", "1/", "/1", "x/y", "9" * 5000])
+def test_a_rate_must_be_a_count_and_a_time(text: str) -> None:
+    assert "--session-rate" in failure(f"--session-rate={text}").message
+
+
+@pytest.mark.requirement("C081")
+def test_variables_of_others_are_never_looked_at() -> None:
+    found = settings(
+        **{
+            "BASH_FUNC_x%%": "() {  echo\n}",
+            "ACP_BRIDGE": "\udcff",
+            "ACP_BRIDGE_NO_SUCH_OPTION": "\n",
+            "GATEWAY_URL": "nonsense",
+            "BIG": "x" * 200_000,
+        }
+    )
+
+    assert found == settings()
+
+
+def test_no_credential_shows_in_the_representation_or_in_an_error() -> None:
+    shown = repr(settings("--token", HIDDEN, ACP_BRIDGE_PASSWORD=HIDDEN))
+    error = failure(f"--token={HIDDEN}\nmore")
+
+    assert HIDDEN not in shown
+    assert HIDDEN not in error.message + (error.hint or "")
+
+
+def test_a_credential_loses_the_newline_behind_it() -> None:
+    assert settings(ACP_BRIDGE_TOKEN=f"{HIDDEN}\r\n").token == HIDDEN
+
+
+@pytest.mark.requirement("C008")
+def test_of_a_credential_and_its_file_the_flag_beats_the_variable() -> None:
+    by_file = settings("--token-file", "/t", ACP_BRIDGE_TOKEN=HIDDEN)
+    by_value = settings("--password", HIDDEN, **{"ACP_BRIDGE_PASSWORD_FILE": "/p"})
+
+    assert (by_file.token, by_file.token_file) == (None, Path("/t"))
+    assert by_file.source("token") == "default"
+    assert (by_value.password, by_value.password_file) == (HIDDEN, None)
+
+
+@pytest.mark.parametrize(
+    ("argv", "environ"),
+    [
+        (("--token", HIDDEN, "--token-file", "/t"), {}),
+        ((), {"ACP_BRIDGE_TOKEN": HIDDEN, "ACP_BRIDGE_TOKEN_FILE": "/t"}),
+    ],
+)
+def test_a_credential_and_its_file_from_equal_sources_are_refused(
+    argv: tuple[str, ...], environ: dict[str, str]
+) -> None:
+    error = failure(*argv, **environ)
+
+    assert "both set" in error.message
+    assert HIDDEN not in error.message
+
+
+@pytest.mark.parametrize(
+    ("argv", "environ", "level", "source"),
+    [
+        (("-v",), {}, "info", "-v"),
+        (("-vv",), {}, "debug", "-vv"),
+        (("-v", "--verbose"), {}, "debug", "-vv"),
+        (("-vvv",), {}, "debug", "-vv"),
+        (("-v",), {"ACP_BRIDGE_LOG_LEVEL": "debug"}, "info", "-v"),
+        (("-v", "--log-level", "debug"), {}, "debug", "--log-level"),
+        (("-v", "--log-level", "error"), {}, "info", "-v"),
+    ],
+)
+def test_of_the_flags_for_the_log_level_the_most_talkative_wins(
+    argv: tuple[str, ...], environ: dict[str, str], level: str, source: str
+) -> None:
+    found = settings(*argv, **environ)
+
+    assert (found.log_level, found.source("log_level")) == (level, source)
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("--gatway-url", "ws://x"), ("--gatway-url", "--gateway-url")),
+        (("--gatway-url=ws://x",), ("--gatway-url", "--gateway-url")),
+        (("--gateway",), ("--gateway", "--gateway-url")),
+        (("--url",), ("--url", "expected one argument")),
+        (("--require-gateway=yes",), ("--require-gateway",)),
+        (("--url", "ws://x", "chat"), ("chat", "acp-bridge chat")),
+        (("ws://x",), ("ws://x", "--help")),
+        (("--", "--url", "ws://x"), ("--help",)),
+    ],
+)
+def test_a_wrong_argument_is_named_and_the_right_one_hinted_at(
+    argv: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    error = failure(*argv)
+
+    for word in words:
+        assert word in f"{error.message}\n{error.hint}"
+
+
+def test_the_value_of_an_unknown_option_is_not_repeated() -> None:
+    assert HIDDEN not in failure(f"--tokn={HIDDEN}").message
+
+
+def test_paths_become_absolute_and_know_the_home_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    monkeypatch.chdir(tmp_path)
+
+    assert settings("--token-file", "~/t").token_file == Path("/home/someone/t")
+    assert settings("--log-file", "x.log").log_file == tmp_path / "x.log"
+    assert settings("--state-dir", os.fsdecode(b"/s\xff")).state_dir == Path("/s\udcff")
+
+
+@pytest.mark.requirement("C005")
+def test_a_home_that_cannot_be_known_is_an_error_only_for_a_path_that_needs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_entry(_: int) -> object:
+        raise KeyError
+
+    for name in ("HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", no_entry)
+
+    assert "--state-dir" in (failure().hint or "")
+    assert "--token-file" in failure("--token-file", "~/t", "--state-dir", "/s").message
+    assert settings("--state-dir", "/s").state_dir == Path("/s")
+
+
+@pytest.mark.requirement("C005")
+def test_without_home_the_password_database_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pwd
+
+    for name in ("HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    assert settings().state_dir.is_relative_to(pwd.getpwuid(os.getuid()).pw_dir)
+
+
+def test_the_state_directory_has_two_variables() -> None:
+    both = {"ACP_BRIDGE_HOME": "/home-of-it", "ACP_BRIDGE_STATE_DIR": "/state"}
+
+    assert settings(**both).state_dir == Path("/state")
+    assert settings(ACP_BRIDGE_HOME="/home-of-it").source("state_dir") == "ACP_BRIDGE_HOME"
+
+
+def test_a_missing_state_directory_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    found = prepare_state_dir(settings("--state-dir", str(tmp_path / "a" / "b")))
+
+    assert found == tmp_path / "a" / "b"
+    assert found.stat().st_mode & 0o777 == 0o700
+    assert prepare_state_dir(settings("--state-dir", str(found))) == found
+
+
+@pytest.mark.requirement("C005")
+def test_a_state_directory_that_cannot_be_made_names_the_option(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(ConfigError) as caught:
+        prepare_state_dir(settings(ACP_BRIDGE_HOME=str(tmp_path / "file" / "below")))
+
+    assert "ACP_BRIDGE_HOME" in caught.value.message
+    assert "--state-dir" in (caught.value.hint or "")
