@@ -1,0 +1,163 @@
+"""The readers take what real editors send, and name the field of what they cannot take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from acp_bridge.errors import InvalidParams
+from acp_bridge.wire.acp import (
+    ClientCapabilities,
+    NewSession,
+    Prompt,
+    negotiate_version,
+    read_client_capabilities,
+    read_new_session,
+    read_params,
+    read_prompt,
+    read_session_id,
+)
+
+
+@pytest.mark.requirement("ACP-29", "ACP-30", "C014")
+@pytest.mark.parametrize(
+    "version",
+    [1, 0, 2, -1, 65535, 70000, 10**30, "1", "1.0", "2025-11-25", 1.5, True, None, [], {}],
+    ids=repr,
+)
+def test_the_version_is_always_answered_with_ours(version: Any) -> None:
+    answered = negotiate_version(version)
+    assert answered == 1
+    assert type(answered) is int
+
+
+@pytest.mark.requirement("ACP-32", "ACP-33")
+@pytest.mark.parametrize(
+    "capabilities",
+    [None, [], 5, "all", {}, {"terminal": "yes", "fs": [], "session": 1}, {"terminal": 1}],
+    ids=repr,
+)
+def test_bad_or_missing_capabilities_count_as_unsupported(capabilities: Any) -> None:
+    params = {"clientCapabilities": capabilities}
+    assert read_client_capabilities(params) == ClientCapabilities()
+    assert read_client_capabilities({}) == ClientCapabilities()
+
+
+def test_a_bad_capability_does_not_spoil_the_others() -> None:
+    capabilities = read_client_capabilities(
+        {
+            "clientCapabilities": {
+                "terminal": True,
+                "fs": {"readTextFile": 1, "writeTextFile": True},
+                "session": {"notices": {}},
+                "unknown": object(),
+            }
+        }
+    )
+    assert capabilities == ClientCapabilities(terminal=True, fs_write=True, notices=True)
+
+
+@pytest.mark.requirement("ACP-43", "C016")
+@pytest.mark.parametrize(
+    "cwd", ["/", "/home/me", "C:\\work", "c:/work", "\\\\host\\share", "//h/s"]
+)
+def test_an_absolute_working_directory_of_any_system_is_taken(cwd: str) -> None:
+    assert read_new_session({"cwd": cwd, "mcpServers": []}) == NewSession(cwd)
+
+
+@pytest.mark.requirement("ACP-10", "ACP-43", "C016")
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"cwd": ""},
+        {"cwd": "work"},
+        {"cwd": "./work"},
+        {"cwd": "~/work"},
+        {"cwd": "C:work"},
+        {"cwd": "\\work"},
+        {"cwd": None},
+        {"cwd": 5},
+        {},
+        None,
+    ],
+    ids=repr,
+)
+def test_any_other_working_directory_is_refused_by_name(params: Any) -> None:
+    with pytest.raises(InvalidParams, match="cwd") as refused:
+        read_new_session(params)
+    assert refused.value.data == {"field": "cwd"}
+
+
+@pytest.mark.requirement("ACP-45", "C016")
+@pytest.mark.parametrize("servers", [None, 5, "x", {}, {"name": "x"}], ids=repr)
+def test_mcp_servers_that_are_no_list_count_as_none(servers: Any) -> None:
+    assert read_new_session({"cwd": "/w", "mcpServers": servers}).mcp_servers == ()
+    assert read_new_session({"cwd": "/w"}).mcp_servers == ()
+
+
+@pytest.mark.requirement("ACP-45")
+def test_broken_mcp_servers_are_skipped() -> None:
+    servers: list[Any] = [
+        None,
+        5,
+        {},
+        {"name": 3},
+        {"name": ""},
+        {"name": "good", "command": "c"},
+        [],
+    ]
+    assert read_new_session({"cwd": "/w", "mcpServers": servers}).mcp_servers == ("good",)
+
+
+@pytest.mark.requirement("ACP-94", "ACP-96")
+def test_meta_and_unknown_members_never_alter_a_parameter() -> None:
+    meta = {"cwd": "/evil", "mcpServers": [{"name": "evil"}], "self": 1}
+    session = read_new_session({"cwd": "/w", "_meta": meta, "more": {"cwd": "/evil"}})
+    assert session == NewSession("/w", (), meta)
+
+
+@pytest.mark.requirement("ACP-94")
+@pytest.mark.parametrize("meta", [None, "text", 5, []], ids=repr)
+def test_meta_that_is_no_object_counts_as_absent(meta: Any) -> None:
+    assert read_new_session({"cwd": "/w", "_meta": meta}).meta == {}
+    assert read_prompt({"sessionId": "s", "prompt": [], "_meta": meta}).meta == {}
+
+
+def test_a_prompt_keeps_its_blocks_as_they_are() -> None:
+    blocks = [{"type": "text", "text": "hi"}, 5, None]
+    prompt = read_prompt({"sessionId": "s", "prompt": blocks, "_meta": {"a": 1}})
+    assert prompt == Prompt(prompt.session_id, tuple(blocks), {"a": 1})
+    assert prompt.session_id == "s"
+
+
+@pytest.mark.requirement("ACP-10")
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({"sessionId": "s"}, "prompt"),
+        ({"sessionId": "s", "prompt": None}, "prompt"),
+        ({"sessionId": "s", "prompt": "hi"}, "prompt"),
+        ({"prompt": []}, "sessionId"),
+        ({"sessionId": 5, "prompt": []}, "sessionId"),
+        ({"sessionId": None, "prompt": []}, "sessionId"),
+        (["s", []], "params"),
+        ("s", "params"),
+    ],
+    ids=repr,
+)
+def test_a_bad_prompt_is_refused_by_the_field_s_name(params: Any, field: str) -> None:
+    with pytest.raises(InvalidParams, match=field) as refused:
+        read_prompt(params)
+    assert refused.value.data == {"field": field}
+
+
+def test_a_refusal_never_repeats_a_value() -> None:
+    with pytest.raises(InvalidParams) as refused:
+        read_session_id({"sessionId": {"secret": "s3cret"}})
+    assert "s3cret" not in f"{refused.value} {refused.value.data}"
+
+
+def test_absent_and_null_params_are_empty() -> None:
+    assert read_params(None) == {}
+    assert read_params({"a": 1}) == {"a": 1}
