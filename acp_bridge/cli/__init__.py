@@ -1,0 +1,1 @@
+"""The commands, their help and their exit codes."""

@@ -1,0 +1,90 @@
+"""The command that an editor starts: settings, log, then the bridge.
+
+On this path nothing is imported that the first answer does not need.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from acp_bridge import logs
+from acp_bridge.cli.failures import tell
+from acp_bridge.config import Settings, load, prepare_state_dir
+from acp_bridge.errors import ConfigError
+
+_SECRETS: Final = ("token", "password")
+_USAGE: Final = 2
+
+_log = logging.getLogger(__name__)
+
+
+def run(argv: Sequence[str], wire_fd: int) -> int:
+    """Serve an editor on stdin and ``wire_fd`` until it ends; return the exit code.
+
+    Raises:
+        UsageError: the arguments or variables are wrong.
+    """
+    if os.environ.get("HOME") == "":
+        del os.environ["HOME"]  # then expanduser asks the password database
+    settings = load(argv, os.environ)
+    if os.isatty(0):
+        _explain()
+        return _USAGE
+    log = _start_log(settings)
+    try:
+        _guard_secrets(settings)
+        if not settings.demo:
+            prepare_state_dir(settings)
+        # Last, so that a wrong option is told without loading the bridge.
+        from acp_bridge.app import serve
+
+        return serve(settings, wire_fd)
+    except Exception:
+        _log.info("serve failed", exc_info=True)  # below the default of stderr: for the log file
+        raise
+    finally:
+        log.close()
+
+
+def _start_log(settings: Settings) -> logs.Logging:
+    try:
+        return logs.configure(
+            level=settings.log_level,
+            log_format=settings.log_format,
+            log_file=settings.log_file,
+            environ=os.environ,
+        )
+    except OSError as error:
+        raise ConfigError(
+            f"the log file {settings.log_file} cannot be written: {error.strerror}",
+            hint="Name another file with --log-file, or leave the option out.",
+        ) from error
+
+
+def _guard_secrets(settings: Settings) -> None:
+    """Keep the credentials out of the log, and warn where a process listing shows them."""
+    for field, value in zip(_SECRETS, (settings.token, settings.password), strict=True):
+        if value is not None:
+            logs.register_secret(value)
+        if settings.source(field) == f"--{field}":
+            tell(
+                f"acp-bridge: warning: --{field} shows the {field} in process listings;"
+                f" use --{field}-file or ACP_BRIDGE_{field.upper()}"
+            )
+
+
+def _explain() -> None:
+    program = Path(sys.argv[0])
+    command = program.absolute() if program.name.startswith("acp-bridge") else "acp-bridge"
+    tell(
+        "acp-bridge connects an editor that speaks ACP to an agent gateway, over stdin and stdout.",
+        f'An editor starts it: put "command": "{command}" into its agent settings.',
+        "See a conversation now, without a gateway:  acp-bridge demo",
+        "Talk to your gateway from this terminal:    acp-bridge chat",
+        "Options and exit codes:                     acp-bridge --help",
+    )
