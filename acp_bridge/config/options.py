@@ -64,7 +64,7 @@ OPTIONS: Final = (
     Option(
         "gateway_url",
         "--gateway-url",
-        values.gateway_url,
+        values.line,  # what a URL may be is the gateway's rule: gateway/settings.py
         "Address of the gateway.",
         "Gateway",
         metavar="URL",

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from acp_bridge.config.options import DEFAULT, OPTIONS, VERBOSE, Option
 from acp_bridge.config.values import LOG_LEVELS
 from acp_bridge.errors import ConfigError, UsageError
+from acp_bridge.gateway.private_files import make_private_directory
 
 _APP = "acp-bridge"
 _COMMANDS = ("serve", "chat", "demo")
@@ -87,7 +88,7 @@ def prepare_state_dir(settings: Settings) -> Path:
         ConfigError: if it cannot be made; names the option to set.
     """
     try:
-        settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_directory(settings.state_dir)
     except OSError as error:
         raise ConfigError(
             f"the state directory {settings.state_dir} cannot be made"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from urllib.parse import urlsplit
 
 LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
 PROVENANCE = ("off", "meta", "meta+receipt")
@@ -107,22 +106,3 @@ def path(text: str) -> Path:
         raise ValueError("begins with ~, but there is no home directory") from None
     except OSError:
         raise ValueError("is relative, but the working directory is gone") from None
-
-
-def gateway_url(text: str) -> str:
-    """The address of a gateway's WebSocket. Whether it is safe to go there is not judged here."""
-    url = line(text)
-    try:
-        parts = urlsplit(url)
-        has_port = parts.port is None or parts.port > 0
-    except ValueError:
-        raise ValueError("is not a URL") from None
-    if parts.scheme not in ("ws", "wss"):
-        raise ValueError("does not begin with ws:// or wss://")
-    if not parts.hostname or not has_port or " " in url:
-        raise ValueError("is not a URL with a host")
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("holds a user name or password; they have options of their own")
-    if parts.fragment:
-        raise ValueError("holds a #fragment, which no WebSocket URL has")
-    return url

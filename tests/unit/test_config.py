@@ -38,7 +38,7 @@ GOOD = {
 }
 
 BAD = {
-    "gateway_url": "http://gw.example",
+    "gateway_url": "ws://a\nws://b",
     "connect_timeout": "soon",
     "require_gateway": "maybe",
     "demo": "2",
@@ -162,35 +162,6 @@ def test_a_bad_flag_is_refused_with_its_name_and_a_remedy(field: str) -> None:
     assert error.hint
     if (example := error.hint.removeprefix("For example: ")) != error.hint:
         load(example.split(" ", 1), {})
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "127.0.0.1:18789",
-        "ws://",
-        "ws:///path",
-        "ws://host:0",
-        "ws://host:65536",
-        "ws://host:port",
-        "ws://[::1",
-        "ws://ho st",
-        "ws://host/#part",
-        f"ws://user:{HIDDEN}@host",
-        "https://host",
-    ],
-)
-def test_what_is_no_address_of_a_gateway_is_refused(url: str) -> None:
-    error = failure("--gateway-url", url)
-
-    assert HIDDEN not in error.message
-
-
-@pytest.mark.parametrize(
-    "url", ["ws://[::1]:1/x?y=1", "WSS://host", "ws://localhost", "ws://127.0.0.2:18789/"]
-)
-def test_an_address_of_a_gateway_is_kept_as_written(url: str) -> None:
-    assert settings("--url", url).gateway_url == url
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e99", "1 s", "86401"])
