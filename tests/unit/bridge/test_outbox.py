@@ -1,0 +1,378 @@
+"""What the outbox promises: recorded before shown, in order, within bounds, whatever fails."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import tracemalloc
+
+import pytest
+
+from acp_bridge.bridge.outbox import MAX_LINE
+from acp_bridge.core.effects import Record
+from acp_bridge.core.ports import Entry
+from acp_bridge.ids import SessionId
+from ledger import LedgerBusy, LedgerError
+from tests.support.outbox import S1, S2, SESSIONS, WatchedLedger, chunk, held_outbox, payloads
+from tests.support.waits import WAIT
+
+MIB = 1024 * 1024
+TOOL = {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "T"}
+
+
+async def test_an_update_is_in_the_ledger_before_its_line_is_written() -> None:
+    async with held_outbox() as held:
+        await held.block()
+        held.put(TOOL)
+        seen_at_write: list[int] = []
+        write = held.wire.write
+
+        def spy(data: bytes) -> None:
+            seen_at_write.append(len(held.recorded()))
+            write(data)
+
+        held.outbox._write = spy
+        await held.flush()
+        assert seen_at_write == [1]
+        assert held.recorded() == [TOOL]
+        assert held.wire.messages[-1] == {
+            "jsonrpc": "2.0",
+            "method": "session/update",
+            "params": {"sessionId": S1, "update": TOOL},
+        }
+
+
+async def test_an_entry_keeps_its_run_its_connection_and_the_time_it_was_put() -> None:
+    async with held_outbox() as held:
+        held.put(TOOL, run="run-5", gen=3)
+        await held.flush()
+        replay = held.ledger.read(S1)
+        assert replay is not None
+        [entry] = replay.entries
+        assert (entry.kind, entry.run_id, entry.generation, entry.at) == ("update", "run-5", 3, 7)
+
+
+async def test_a_single_update_goes_without_waiting_for_more() -> None:
+    async with held_outbox() as held:
+        held.wire.hold()
+        held.put(TOOL)
+        await held.wire.entered()
+
+
+async def test_what_gathers_is_one_transaction_and_one_write() -> None:
+    async with held_outbox() as held:
+        await held.block()
+        for session_id in SESSIONS:
+            held.put(TOOL, session_id)
+            held.put(TOOL, session_id)
+        await held.flush()
+        assert held.ledger.appends == [6]
+        assert len(held.wire.writes) == 2  # the blocker, and all the rest
+
+
+@pytest.mark.requirement("C026", "ACP-63")
+async def test_an_answer_follows_all_updates_put_before_it() -> None:
+    async with held_outbox() as held:
+        await held.block()
+        for number in range(2000):
+            held.put_chunk(f"{number} ")
+        held.put(TOOL)
+        held.outbox.put_message({"id": 1, "result": {}}, session_id=S1)
+        held.put_chunk("next turn")
+        await held.flush()
+        *_, answer, after = held.wire.messages
+        assert answer == {"id": 1, "result": {}}
+        assert after["params"]["update"]["content"]["text"] == "next turn"
+
+
+@pytest.mark.requirement("C027", "ACP-64")
+async def test_three_sessions_keep_their_order_under_a_slow_ledger() -> None:
+    async with held_outbox() as held:
+        held.ledger.delay_seconds = 0.002
+        for number in range(1000):
+            for session_id in SESSIONS:
+                held.put_chunk(f"{number} ", session_id, message_id=f"m{number // 10}")
+            if number % 50 == 0:
+                await asyncio.sleep(0)
+        for session_id in SESSIONS:
+            held.outbox.put_message({"id": session_id}, session_id=session_id)
+        held.wire.release()
+        assert await held.outbox.flush(6 * WAIT)
+        for session_id in SESSIONS:
+            shown = held.wire.texts(session_id)
+            assert "".join(shown).split() == [str(number) for number in range(1000)]
+            recorded = [payload["content"]["text"] for payload in held.recorded(session_id)]
+            assert recorded == shown
+        assert [message.get("id") for message in held.wire.messages[-3:]] == SESSIONS
+
+
+async def test_waiting_chunks_of_one_message_become_one_line_and_one_entry() -> None:
+    async with held_outbox() as held:
+        await held.block()
+        for text in ("He", "llo", " wörld"):
+            held.put_chunk(text)
+        await held.flush()
+        assert held.wire.texts(S1) == ["Hello wörld"]
+        assert held.recorded() == [chunk("Hello wörld")]
+
+
+async def test_chunks_are_merged_across_other_sessions_lines() -> None:
+    async with held_outbox() as held:
+        await held.block()
+        for text in ("1", "2"):
+            held.put_chunk(text, S1)
+            held.put_chunk(text, S2)
+            held.outbox.put_message({"id": text})
+        await held.flush()
+        assert held.wire.texts(S1) == held.wire.texts(S2) == ["12"]
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        chunk("b", "other"),
+        chunk("b", None),
+        {**chunk("b"), "sessionUpdate": "agent_thought_chunk"},
+        chunk("b", _meta={"k": 1}),
+        {**chunk("b"), "content": {"type": "text", "text": "b", "annotations": {}}},
+    ],
+    ids=["message", "no message", "kind", "meta", "annotated"],
+)
+async def test_chunks_that_differ_in_more_than_text_stay_apart(update: dict[str, object]) -> None:
+    async with held_outbox() as held:
+        await held.block()
+        held.put_chunk("a")
+        held.put(update)
+        held.put_chunk("c")
+        await held.flush()
+        assert held.recorded() == [chunk("a"), update, chunk("c")]
+        assert held.wire.texts(S1) == ["a", "b", "c"]
+
+
+async def test_chunks_of_another_run_or_connection_stay_apart() -> None:
+    async with held_outbox() as held:
+        await held.block()
+        held.put(chunk("a"))
+        held.put(chunk("b"), run="other")
+        held.put(chunk("c"), run="other", gen=2)
+        await held.flush()
+        assert held.wire.texts(S1) == ["a", "b", "c"]
+
+
+async def test_whatever_lies_between_in_the_same_session_keeps_chunks_apart() -> None:
+    async with held_outbox() as held:
+        await held.block()
+        held.put_chunk("a")
+        held.outbox.put_message({"id": 1}, session_id=S1)
+        held.put_chunk("b")
+        held.outbox.put_record(Entry(S1, Record("outcome", {})))
+        held.put_chunk("c")
+        await held.flush()
+        assert held.wire.texts(S1) == ["a", "b", "c"]
+        assert held.recorded() == [chunk("a"), chunk("b"), {}, chunk("c")]
+
+
+@pytest.mark.requirement("ACP-17", "ACP-64")
+@pytest.mark.parametrize("character", ["x", "é", "\U0001f600"], ids=ascii)
+async def test_a_huge_chunk_is_cut_between_characters(character: str) -> None:
+    async with held_outbox() as held:
+        await held.block()
+        held.put_chunk("a")
+        held.put_chunk(character * MIB)
+        await held.flush()
+        texts = held.wire.texts(S1)
+        assert "".join(texts) == "a" + character * MIB
+        assert all(len(line) < 300_000 for line in held.wire.lines)
+        assert "".join(payload["content"]["text"] for payload in held.recorded()) == "".join(texts)
+
+
+async def test_merged_lines_stay_short() -> None:
+    async with held_outbox() as held:
+        await held.block()
+        for _ in range(10_000):
+            held.put_chunk("x" * 100)
+        await held.flush()
+        assert sum(len(text) for text in held.wire.texts(S1)) == 10_000 * 100
+        assert all(len(line) < 300_000 for line in held.wire.lines)
+        assert len(held.wire.lines) < 10
+
+
+@pytest.mark.requirement("ACP-25")
+async def test_many_tiny_chunks_take_no_more_memory_than_their_text() -> None:
+    async with held_outbox() as held:
+        await held.block()
+        update = chunk("x")
+        tracemalloc.start()
+        try:
+            for _ in range(100_000):
+                held.put(update)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 2 * MIB
+        assert not held.outbox.is_full
+
+
+@pytest.mark.requirement("ACP-25")
+async def test_a_producer_that_waits_for_room_keeps_the_outbox_within_its_bound() -> None:
+    async with held_outbox(limit=MIB) as held:
+        await held.block()
+        full = asyncio.Event()
+        put = 0
+
+        async def produce() -> None:
+            nonlocal put
+            for number in range(3000):
+                if held.outbox.is_full:
+                    full.set()
+                await held.outbox.room()
+                held.put_chunk("x" * 1024, message_id=str(number))
+                put += 1
+
+        async with asyncio.TaskGroup() as tasks:
+            producer = tasks.create_task(produce())
+            async with asyncio.timeout(WAIT):
+                await full.wait()
+            assert 500 < put <= 1024
+            held.outbox.put_message({"id": "cancelled"})  # at the bound messages still go
+            held.wire.release()
+            async with asyncio.timeout(WAIT):
+                await asyncio.wait({producer})
+        await held.flush()
+        assert len(held.wire.texts(S1)) == 3000
+        assert {"id": "cancelled"} in held.wire.messages
+        assert not held.outbox.is_full
+
+
+async def test_a_record_is_confirmed_once_it_is_committed_though_nobody_reads() -> None:
+    async with held_outbox() as held:
+        held.wire.hold()
+        committed = asyncio.get_running_loop().create_future()
+        entry = Entry(S1, Record("prompt", {"text": "hi"}))
+        held.outbox.put_record(entry, lambda: committed.set_result(held.recorded()))
+        held.outbox.put_message({"id": 1}, session_id=S1)
+        async with asyncio.timeout(WAIT):
+            assert await committed == [{"text": "hi"}]
+        assert held.wire.writes == []
+        await held.flush()
+        assert held.wire.messages == [{"id": 1}]
+
+
+@pytest.mark.requirement("C070")
+async def test_a_failing_ledger_costs_the_record_and_not_the_conversation(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with held_outbox() as held:
+        held.ledger.fail_with = LedgerBusy("locked")
+        confirmed = asyncio.Event()
+        for number in range(5):
+            held.put_chunk("secret text", message_id=str(number))
+            await held.flush()
+        held.outbox.put_record(Entry(S1, Record("prompt", {})), confirmed.set)
+        async with asyncio.timeout(WAIT):
+            await confirmed.wait()
+        held.ledger.fail_with = None
+        assert held.wire.texts(S1) == ["secret text"] * 5
+        assert held.recorded() == []
+        replays = [held.ledger.read(session_id) for session_id in SESSIONS]
+        assert [replay.session.complete for replay in replays if replay] == [False, True, True]
+        warnings = [r for r in caplog.records if r.levelno >= logging.WARNING]
+        assert len(warnings) == 1
+        assert "secret" not in caplog.text
+
+
+async def test_one_session_s_fault_does_not_cost_the_record_of_the_others() -> None:
+    async with held_outbox() as held:
+        await held.block()
+        held.put_chunk("a", S1)
+        held.put_chunk("lost", SessionId("unknown"))
+        held.put_chunk("b", S2)
+        await held.flush()
+        assert held.recorded(S1) == [chunk("a")]
+        assert held.recorded(S2) == [chunk("b")]
+        assert held.wire.texts("unknown") == ["lost"]
+
+
+async def test_a_ledger_that_cannot_even_note_the_gap_is_survived() -> None:
+    class Hopeless(WatchedLedger):
+        def mark_incomplete(self, session_id: str) -> None:
+            raise LedgerError("no")
+
+    async with held_outbox(ledger=Hopeless()) as held:
+        held.ledger.fail_with = LedgerError("no")
+        held.put_chunk("a")
+        await held.flush()
+        assert held.wire.texts(S1) == ["a"]
+
+
+@pytest.mark.requirement("ACP-24", "C085")
+@pytest.mark.parametrize("number", [errno.EPIPE, errno.EBADF, errno.ENOSPC])
+async def test_a_gone_editor_costs_the_lines_and_not_the_record(number: int) -> None:
+    async with held_outbox() as held:
+        held.wire.fail_with = OSError(number, "gone")
+        for text in ("a", "b", "c"):
+            held.put_chunk(text, message_id=text)
+            await held.flush()
+        held.wire.fail_with = None
+        held.put_chunk("d", message_id="d")
+        await held.flush()
+        assert held.gone == 1
+        assert [payload["content"]["text"] for payload in held.recorded()] == list("abcd")
+        assert held.wire.writes == []
+
+
+@pytest.mark.requirement("ACP-17")
+async def test_a_line_too_long_for_editors_is_recorded_and_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with held_outbox() as held:
+        huge = {**TOOL, "rawOutput": "x" * MAX_LINE}
+        held.put(huge)
+        held.put_chunk("after")
+        await held.flush()
+        assert held.recorded()[0] == huge
+        assert [len(line) < 1000 for line in held.wire.lines] == [True]
+        assert "too long" in caplog.text
+
+
+async def test_flushing_gives_up_in_time_when_nobody_reads() -> None:
+    async with held_outbox() as held:
+        await held.block()
+        assert not await held.outbox.flush(0.01)
+        await held.flush()
+
+
+async def test_closing_still_writes_what_is_queued() -> None:
+    async with held_outbox() as held:
+        await held.block()
+        held.put_chunk("last")
+        held.outbox.close()
+        held.outbox.put_message({"id": "late"})
+    assert held.wire.texts(S1) == ["last"]
+    assert payloads(held.ledger, S1) == [chunk("last")]
+    assert {"id": "late"} not in held.wire.messages
+    assert held.gone == 0
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_a_bug_in_the_thread_ends_the_bridge_and_does_not_hang_it() -> None:
+    async with held_outbox() as held:
+        ended = asyncio.Event()
+        held.outbox._on_gone = ended.set
+        held.ledger.fail_with = ZeroDivisionError()
+        held.put_chunk("a")
+        async with asyncio.timeout(WAIT):
+            await ended.wait()
+
+
+async def test_the_loop_is_never_held_up() -> None:
+    async with held_outbox() as held:
+        held.ledger.delay_seconds = WAIT
+        for _ in range(1000):
+            held.put_chunk("x")
+            held.outbox.put_message({"id": 1})
+            held.outbox.put_record(Entry(S1, Record("prompt", {})))
+        assert held.ledger.appends == []
+        held.ledger.delay.set()
+        await held.flush()
