@@ -1,10 +1,10 @@
 """The composition root: builds the parts, runs them, and stops them in order.
 
 Order of stopping, whatever the cause (end of input, a signal, an editor that is gone): stop
-reading the editor, cancel and answer live turns (open permissions are denied with them), close the
-gateway connection, flush the outbox (ledger first, then stdout), leave. Each step has a deadline;
-an editor that reads nothing any more cannot hold the process, since the blocking threads are
-daemons and the process leaves by ``os._exit`` in the end.
+reading the editor; cancel and answer live turns, which denies their open permissions; close the
+gateway connection; flush the outbox, ledger first and then stdout. Each step has a bound, all
+together less than the 2 s after which editors kill. Blocked threads are daemons, so that an editor
+that reads nothing any more cannot hold the process.
 """
 
 from __future__ import annotations
@@ -17,35 +17,203 @@ import platform
 import signal
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterator
 
-from acp_bridge import logs
 from acp_bridge.bridge.outbox import LedgerOutbox
 from acp_bridge.bridge.service import Bridge, Surroundings
 from acp_bridge.bridge.timing import Deadlines
 from acp_bridge.config import Settings
 from acp_bridge.core.sessions import CreationLimit, SessionOptions
-from acp_bridge.errors import AuthenticationFailed, BridgeError, GatewayError
+from acp_bridge.errors import AuthenticationFailed, GatewayError
 from acp_bridge.front.connection import Connection
 from acp_bridge.front.router import Router
 from acp_bridge.front.stdio import Channel, claim
 from acp_bridge.gateway.client import GatewayClient
 from acp_bridge.gateway.credentials import Credentials
-from acp_bridge.gateway.settings import GatewaySettings
+from acp_bridge.gateway.settings import GatewaySettings, check_url
 from ledger.memory import MemoryLedger
 
 log = logging.getLogger(__name__)
 
-EXIT_END_OF_INPUT = 0
 EXIT_FAILURE = 1
+EXIT_OK = 0
+"""The editor closed its end, of either direction."""
 EXIT_UNREACHABLE = 3
 EXIT_REFUSED = 4
+EXIT_SIGNAL = 128
+"""Plus the number of the signal, as a shell reports it."""
 
-ANSWER_GRACE = 0.6
-"""Seconds that live turns get to end by the gateway's word when the process stops."""
-REQUEST_GRACE = 0.6
-"""Seconds that requests already read get to be answered at the end of input."""
+REQUEST_GRACE = 0.5
+"""Seconds that requests already read get to be answered after the end of input."""
+TURN_GRACE = 0.5
+"""Seconds that live turns get to end by the gateway's own word."""
+CLOSE_GRACE = 0.3
 FLUSH_GRACE = 0.4
-"""Seconds for the last lines. All graces together stay below the 2 s that an editor waits."""
-EOF
+
+
+def serve(settings: Settings, wire_fd: int) -> int:
+    """Serve one editor on stdin and ``wire_fd``. Returns the exit code.
+
+    Raises ``ConfigError`` for settings that cannot work.
+    """
+    with asyncio.Runner() as runner:
+        return runner.run(_serve(settings, wire_fd))
+
+
+async def _serve(settings: Settings, wire_fd: int) -> int:
+    leave: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    with _signals(leave):
+        async with _gateway_settings(settings) as gateway_settings:
+            client = GatewayClient(gateway_settings)
+            try:
+                return await _run(settings, client, claim(wire_fd), leave)
+            finally:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(CLOSE_GRACE):
+                        await client.close()
+
+
+async def _run(
+    settings: Settings, client: GatewayClient, channel: Channel, leave: asyncio.Future[int]
+) -> int:
+    ledger = MemoryLedger()
+    outbox = LedgerOutbox(
+        ledger, channel.write, now_ms=_now_ms, on_gone=lambda: _leave(leave, EXIT_OK)
+    )
+    editor = Connection(outbox)
+    code = EXIT_FAILURE
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            bridge = Bridge(
+                gateway=client,
+                outbox=outbox,
+                editor=editor,
+                ledger=ledger,
+                options=_session_options(settings),
+                limit=CreationLimit(*settings.session_rate),
+                surroundings=Surroundings(_home(), platform.node()),
+                clock=asyncio.get_running_loop(),
+                deadlines=Deadlines(connect=settings.connect_timeout),
+                tasks=tasks,
+                new_id=lambda: str(uuid.uuid4()),
+                now_ms=_now_ms,
+            )
+            await client.start(bridge.on_event)
+            router = Router(bridge, outbox, editor, grace=REQUEST_GRACE)
+            tasks.create_task(_read(settings, client, router, channel, leave))
+            code = await leave
+            await bridge.stop(TURN_GRACE)
+            await outbox.flush(FLUSH_GRACE)
+            outbox.close()
+            raise _Left  # noqa: TRY301 - it must leave through the group, to end it
+    except* _Left:
+        pass
+    return code
+
+
+class _Left(Exception):
+    """Ends the task group: what still runs in it has nobody to work for."""
+
+
+async def _read(
+    settings: Settings,
+    client: GatewayClient,
+    router: Router,
+    channel: Channel,
+    leave: asyncio.Future[int],
+) -> None:
+    if settings.require_gateway:
+        try:
+            await client.wait_hello(settings.connect_timeout)
+        except GatewayError as error:
+            log.error(error.message, extra={"fields": {"hint": error.hint or ""}})  # noqa: TRY400 - a fact for the user, not a traceback
+            refused = isinstance(error, AuthenticationFailed)
+            _leave(leave, EXIT_REFUSED if refused else EXIT_UNREACHABLE)
+            return
+    await router.run(channel)
+    _leave(leave, EXIT_OK)
+
+
+def _leave(leave: asyncio.Future[int], code: int) -> None:
+    if not leave.done():
+        leave.set_result(code)
+
+
+@contextlib.contextmanager
+def _signals(leave: asyncio.Future[int]) -> Iterator[None]:
+    """The signals that end the process cleanly; the first one decides the exit code."""
+    loop = asyncio.get_running_loop()
+    numbers = [
+        getattr(signal, name) for name in ("SIGHUP", "SIGINT", "SIGTERM") if hasattr(signal, name)
+    ]
+    with contextlib.ExitStack() as stack:
+        for number in numbers:
+            try:
+                loop.add_signal_handler(number, _leave, leave, EXIT_SIGNAL + number)
+            except NotImplementedError:  # Windows: its loop has none, its default handlers do
+                continue
+            stack.callback(loop.remove_signal_handler, number)
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _gateway_settings(settings: Settings) -> AsyncIterator[GatewaySettings]:
+    if settings.demo:
+        async with _demo_settings() as demo:
+            yield demo
+        return
+    yield GatewaySettings(
+        url=check_url(settings.gateway_url, settings.source("gateway_url")),
+        url_source=settings.source("gateway_url"),
+        credentials=Credentials.from_options(
+            token=settings.token,
+            token_file=settings.token_file,
+            password=settings.password,
+            password_file=settings.password_file,
+            sources=settings.sources,
+            environ=os.environ,
+        ),
+        scopes=settings.scopes,
+        state_dir=settings.state_dir,
+    )
+
+
+@contextlib.asynccontextmanager
+async def _demo_settings() -> AsyncIterator[GatewaySettings]:
+    """A gateway in this process; it leaves nothing behind."""
+    # Only here: serving a real gateway must not pay for a server.
+    import tempfile
+    from pathlib import Path
+
+    from acp_bridge.demo import DemoGateway
+
+    with tempfile.TemporaryDirectory(prefix="acp-bridge-demo-") as state:
+        async with DemoGateway() as gateway:
+            yield GatewaySettings(
+                url=gateway.url,
+                url_source="--demo",
+                credentials=Credentials(),
+                scopes=None,
+                state_dir=Path(state),
+            )
+
+
+def _session_options(settings: Settings) -> SessionOptions:
+    return SessionOptions(
+        session_key=settings.session,
+        label=settings.session_label,
+        require_existing=settings.require_existing,
+        reset=settings.reset_session,
+        agent=settings.agent,
+        prefix_cwd=settings.prefix_cwd,
+        provenance=settings.provenance,
+    )
+
+
+def _home() -> str | None:
+    home = os.path.expanduser("~")
+    return home if os.path.isabs(home) else None
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import assert_never
+from typing import Any
 
 from acp_bridge.bridge.timing import Clock, Deadlines, Timer
 from acp_bridge.core import effects as fx
@@ -57,12 +57,22 @@ class Prompting:
         self._answer_waiters: list[asyncio.Future[None]] = []
         self._all_answered = asyncio.Event()
         self._all_answered.set()
+        self._carriers: dict[type[fx.Effect], Callable[[Turn, Any], None]] = {
+            fx.Record: self._record,
+            fx.Send: lambda _turn, effect: gateway.submit(effect.command),
+            fx.Show: self._show,
+            fx.Answer: self._answer,
+            fx.Reject: self._reject,
+            fx.Arm: self._arm,
+            fx.Disarm: lambda turn, _effect: self._disarm(turn),
+            fx.AskPermission: self._ask,
+            fx.WithdrawPermission: lambda _turn, effect: self._withdraw(effect),
+            fx.Release: lambda turn, _effect: self._release(turn),
+        }
 
     # --- the editor ----------------------------------------------------------------------
 
-    def start(
-        self, session: Session, command: StartRun, prompt: Json, respond: Responder
-    ) -> None:
+    def start(self, session: Session, command: StartRun, prompt: Json, respond: Responder) -> None:
         """Begin a turn. A live one of the same session is cancelled first."""
         earlier = self.turns.live(session.session_id)
         if earlier is not None:
@@ -154,33 +164,19 @@ class Prompting:
     def carry_out(self, turn: Turn, effects: list[fx.Effect]) -> None:
         """Do what a move wants, in order."""
         for effect in effects:
-            match effect:
-                case fx.Show():
-                    record = fx.Record("update", effect.update)
-                    self._outbox.put_update(effect.update, self._entry(turn, record))
-                case fx.Send():
-                    self._gateway.submit(effect.command)
-                case fx.Record():
-                    self._record(turn, effect)
-                case fx.Answer():
-                    self._respond(turn).result({"stopReason": effect.stop_reason})
-                    self._answered(turn, effect.stop_reason)
-                case fx.Reject():
-                    effect.error.data.setdefault("runId", turn.run_id)
-                    self._respond(turn).error(effect.error)
-                    self._answered(turn, effect.error.code)
-                case fx.Arm():
-                    self._arm(turn, effect)
-                case fx.Disarm():
-                    self._disarm(turn)
-                case fx.AskPermission():
-                    self._ask(turn, effect)
-                case fx.WithdrawPermission():
-                    self._withdraw(effect.approval_id)
-                case fx.Release():
-                    self._release(turn)
-                case _:
-                    assert_never(effect)
+            self._carriers[type(effect)](turn, effect)
+
+    def _show(self, turn: Turn, show: fx.Show) -> None:
+        self._outbox.put_update(show.update, self._entry(turn, fx.Record("update", show.update)))
+
+    def _answer(self, turn: Turn, answer: fx.Answer) -> None:
+        self._responders.pop(turn.run_id).result({"stopReason": answer.stop_reason})
+        self._answered(turn, answer.stop_reason)
+
+    def _reject(self, turn: Turn, reject: fx.Reject) -> None:
+        reject.error.data.setdefault("runId", turn.run_id)
+        self._responders.pop(turn.run_id).error(reject.error)
+        self._answered(turn, reject.error.code)
 
     def _entry(self, turn: Turn, record: fx.Record) -> Entry:
         return Entry(turn.session_id, record, turn.run_id, self._generation)
@@ -194,9 +190,6 @@ class Prompting:
 
     def _recorded(self, turn: Turn) -> None:
         self.carry_out(turn, turn.recorded())
-
-    def _respond(self, turn: Turn) -> Responder:
-        return self._responders.pop(turn.run_id)
 
     def _answered(self, turn: Turn, how: str) -> None:
         log.info("prompt answered", extra={"fields": {**_ids(turn), "how": how}})
@@ -256,7 +249,8 @@ class Prompting:
     def _expired(self, turn: Turn, approval_id: ApprovalId) -> None:
         self.carry_out(turn, turn.permission_expired(approval_id))
 
-    def _withdraw(self, approval_id: ApprovalId) -> None:
+    def _withdraw(self, effect: fx.WithdrawPermission) -> None:
+        approval_id = effect.approval_id
         asked = self._asks.get(approval_id)
         self._forget_ask(approval_id)
         if asked is not None:

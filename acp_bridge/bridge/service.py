@@ -12,7 +12,13 @@ from acp_bridge import __version__
 from acp_bridge.bridge.prompting import Prompting
 from acp_bridge.bridge.timing import Clock, Deadlines
 from acp_bridge.core import events as ev
-from acp_bridge.core.commands import DescribeSession, ResetSession, ResolveSession, SessionFacts, StartRun
+from acp_bridge.core.commands import (
+    DescribeSession,
+    ResetSession,
+    ResolveSession,
+    SessionFacts,
+    StartRun,
+)
 from acp_bridge.core.effects import Record
 from acp_bridge.core.live_turn import Turn
 from acp_bridge.core.ports import Editor, Entry, Outbox, Responder
@@ -28,7 +34,13 @@ from acp_bridge.core.sessions import (
     prefix_wanted,
     route,
 )
-from acp_bridge.errors import BridgeError, GatewayError, InvalidParams, ScopeMissing, SessionKeyUnresolved
+from acp_bridge.errors import (
+    BridgeError,
+    GatewayError,
+    InvalidParams,
+    ScopeMissing,
+    SessionKeyUnresolved,
+)
 from acp_bridge.gateway.port import Gateway
 from acp_bridge.ids import Json, RunId, SessionId, SessionKey
 from acp_bridge.wire import updates

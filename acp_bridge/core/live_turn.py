@@ -7,11 +7,9 @@ must outlive a generation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import assert_never
 
 from acp_bridge.core import events as ev
-from acp_bridge.core.chunks import Chunk, TextTrack, ThoughtTrack
 from acp_bridge.core.commands import AbortRun, ProbeRun, StartRun
 from acp_bridge.core.effects import (
     Answer,
@@ -23,16 +21,15 @@ from acp_bridge.core.effects import (
     Reject,
     Release,
     Send,
-    Show,
 )
 from acp_bridge.core.endings import Ending, ending, report_ending
 from acp_bridge.core.open_permissions import OpenPermissions
 from acp_bridge.core.ports import EditorAnswer
 from acp_bridge.core.tool_calls import ToolCalls
 from acp_bridge.core.turn import Trigger, TurnState, next_state
+from acp_bridge.core.turn_view import TurnView
 from acp_bridge.errors import BridgeError, GatewayTimeout, to_jsonrpc
 from acp_bridge.ids import ApprovalId, Json, RunId, SessionId, SessionKey
-from acp_bridge.wire import updates
 
 NO_REPLY = "(The agent ended its turn without a reply.)"
 
@@ -54,11 +51,9 @@ class Turn:
         self._is_acknowledged = False
         self._is_cancel_wanted = False
         self._is_abort_under_way = False
-        self._has_shown = False
         self._resends = 0
-        self._text = TextTrack()
-        self._thoughts = ThoughtTrack()
         self._tools = ToolCalls(cwd)
+        self._view = TurnView(command.run_id, self._tools)
         self._permissions = OpenPermissions(session_id, command.run_id, self._tools)
 
     @property
@@ -179,8 +174,7 @@ class Turn:
                 return self._end(Ending(None, event.error, event.error.message))
             case ev.RunAnsweredAtOnce():
                 self._move(Trigger.FINISHED)
-                shown = self._show_text(self._text.finish(event.text))
-                return [*shown, *self._end(Ending("end_turn", None, None))]
+                return self._end(Ending("end_turn", None, None), snapshot=event.text)
             case ev.RunEnded():
                 return self._run_ended(event)
             case ev.AbortAnswered():
@@ -227,9 +221,7 @@ class Turn:
                 self._move(Trigger.ERRORED)
             case _:
                 assert_never(event.kind)
-        effects: list[Effect] = []
-        if event.thought is not None:
-            effects += self._show_thoughts(self._thoughts.feed(None, event.thought))
+        effects = self._view.thought(event.thought) if event.thought is not None else []
         return effects + self._end(ending(event), snapshot=event.snapshot)
 
     def _abort_answered(self, event: ev.AbortAnswered) -> list[Effect]:
@@ -241,38 +233,15 @@ class Turn:
         return self._end(Ending("cancelled", None, None))
 
     def _progress(self, event: ev.RunEvent) -> list[Effect]:
-        effects = self._accepted(Trigger.PROGRESS)
-        match event:
-            case ev.TextProgress():
-                chunks = self._text.feed(event.delta, event.replace, event.snapshot)
-                effects += self._show_text(chunks)
-            case ev.ThoughtProgress():
-                effects += self._show_thoughts(self._thoughts.feed(event.delta, event.snapshot))
-            case ev.PlanChanged():
-                effects += self._show([updates.plan(event.entries)])
-            case (
-                ev.ToolStarted()
-                | ev.ToolProgress()
-                | ev.ToolEnded()
-                | ev.ItemChanged()
-                | ev.CommandOutput()
-            ):
-                effects += self._show_tools(self._tools.feed(event))
-            case _:  # handled by handle()
-                pass
-        return effects
+        return self._accepted(Trigger.PROGRESS) + self._view.progress(event)
 
     def _reported(self, event: ev.RunReported) -> list[Effect]:
-        for_tools: list[Json] = []
-        for tool_call_id, failed, output in event.ended_tools:
-            for_tools += self._tools.adopt_end(tool_call_id, failed, output)
-        effects: list[Effect] = [*self._show_tools(for_tools)]
+        effects = self._view.ended_tools(event.ended_tools)
         match event.state:
             case ev.RunState.RUNNING:
                 self._is_acknowledged = True
                 self._move(Trigger.PROBE_RUNNING)
-                chunks = self._text.feed(None, False, event.snapshot)
-                return [Disarm(), *effects, *self._show_text(chunks)]
+                return [Disarm(), *effects, *self._view.caught_up(event.snapshot)]
             case ev.RunState.NOT_TAKEN if self._may_send_again():
                 return effects + self._send()
             case ev.RunState.NOT_TAKEN:
@@ -300,8 +269,7 @@ class Turn:
         """The gateway asks for a decision within this run."""
         if self.state.is_final or self.state is TurnState.CANCELLING:
             return self._permissions.refuse(asked)
-        self._has_shown = True
-        return self._show_text(self._text.break_message()) + self._permissions.asked(asked)
+        return self._view.begin_message() + self._permissions.asked(asked)
 
     def permission_closed(self, event: ev.PermissionClosed) -> list[Effect]:
         """The gateway says that an approval was resolved."""
@@ -356,14 +324,11 @@ class Turn:
         """Close what is open, show the last text and the notice, answer."""
         self.is_over = is_over
         was_cancelled = self.state is TurnState.CANCELLED
-        failed = self.state is not TurnState.DONE
-        effects: list[Effect] = [*self._show(self._tools.end_all(failed, None))]
-        effects += self._show_thoughts(self._thoughts.finish())
-        effects += self._show_text(self._text.finish(snapshot))
+        effects = self._view.close(failed=self.state is not TurnState.DONE, snapshot=snapshot)
         if how.notice and not (was_cancelled and self._is_cancel_wanted):
-            effects += self._show_notice(how.notice)
-        elif not self._has_shown and self.state is TurnState.DONE:
-            effects += self._show_notice(NO_REPLY)
+            effects += self._view.notice(how.notice)
+        elif self._view.is_empty and self.state is TurnState.DONE:
+            effects += self._view.notice(NO_REPLY)
         if was_cancelled:
             return effects + self._settle(Answer("cancelled"))
         if how.error is not None:
@@ -390,34 +355,6 @@ class Turn:
         self._is_abort_under_way = True
         return [Send(AbortRun(self.run_id, self.session_key))]
 
-    # --- showing -------------------------------------------------------------------------
-
-    def _show(self, shown: Iterable[Json]) -> list[Effect]:
-        effects: list[Effect] = [Show(update) for update in shown]
-        self._has_shown = self._has_shown or bool(effects)
-        return effects
-
-    def _show_text(self, chunks: Iterable[Chunk]) -> list[Effect]:
-        return self._show(
-            updates.message_chunk(chunk.text, f"{self.run_id}:text:{chunk.message_index}")
-            for chunk in chunks
-        )
-
-    def _show_thoughts(self, chunks: Iterable[Chunk]) -> list[Effect]:
-        return self._show(
-            updates.thought_chunk(chunk.text, f"{self.run_id}:thought:{chunk.message_index}")
-            for chunk in chunks
-        )
-
-    def _show_tools(self, shown: list[Json]) -> list[Effect]:
-        if any(update["sessionUpdate"] == "tool_call" for update in shown):
-            before = self._show_text(self._text.break_message())
-            return before + self._show(shown)
-        return self._show(shown)
-
-    def _show_notice(self, text: str) -> list[Effect]:
-        return self._show([updates.message_chunk(text, f"{self.run_id}:notice")])
-
     # --- state ---------------------------------------------------------------------------
 
     def _move(self, trigger: Trigger) -> None:
@@ -426,4 +363,3 @@ class Turn:
     def _arm(self, kind: DeadlineKind, attempt: int = 0) -> Arm:
         self._serial += 1
         return Arm(kind, self._serial, attempt)
-

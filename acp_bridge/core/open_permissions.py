@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from acp_bridge.core.commands import AnswerPermission
 from acp_bridge.core.effects import AskPermission, Effect, Send, Show, WithdrawPermission
 from acp_bridge.core.events import PermissionAsked, PermissionSettled, ToolStarted
-from acp_bridge.core.permissions import outcome_to_decision, permission_params
+from acp_bridge.core.permissions import DENY, outcome_to_decision, permission_params
 from acp_bridge.core.ports import EditorAnswer
 from acp_bridge.core.tool_calls import ToolCalls
 from acp_bridge.ids import ApprovalId, RunId, SessionId, ToolCallId
 from acp_bridge.wire import updates
-
-DENY = "deny"
 
 
 @dataclass(slots=True)

@@ -96,7 +96,9 @@ def own_key(session_id: SessionId, agent: str | None) -> SessionKey:
 def canonical_key(key: str, default_agent: str | None) -> SessionKey:
     """The gateway's spelling of a key (seen on 2026.6.11 and 2026.9.6)."""
     lowered = key.strip().lower()
-    return SessionKey(lowered if lowered.startswith("agent:") else f"agent:{default_agent or 'main'}:{lowered}")
+    return SessionKey(
+        lowered if lowered.startswith("agent:") else f"agent:{default_agent or 'main'}:{lowered}"
+    )
 
 
 class Sessions:

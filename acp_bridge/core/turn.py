@@ -1,8 +1,7 @@
-"""One prompt turn as an explicit state machine.
+"""The states of a prompt turn, and the table of its moves.
 
-A turn is one ``session/prompt`` from arrival to answer. Everything that changes its state lives in
-this file. It does nothing by itself: each move returns effects (``core.effects``), plain values
-that the service carries out in order.
+A turn is one ``session/prompt`` from arrival to answer. ``core.live_turn`` makes the moves; each
+returns effects (``core.effects``), plain values that the service carries out in order.
 
 Columns of the table, in words:
 
@@ -157,7 +156,7 @@ TABLE: Final[dict[TurnState, dict[Trigger, TurnState]]] = {
     S.CANCELLED: {},
     S.FAILED: {},
 }
-"""State → trigger → next state. ``PROBING`` × ``sent`` is the one re-send: never acknowledged,
+"""State → trigger → next state. ``PROBING`` with ``sent`` is the one re-send: never acknowledged,
 not taken."""
 
 

@@ -1,0 +1,102 @@
+"""What one turn has shown to the editor, and how news of the run become session updates.
+
+This memory belongs to the turn and not to a connection: after a reconnect it tells what was
+missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from acp_bridge.core import events as ev
+from acp_bridge.core.chunks import Chunk, TextTrack, ThoughtTrack
+from acp_bridge.core.effects import Effect, Show
+from acp_bridge.core.tool_calls import ToolCalls
+from acp_bridge.ids import Json, RunId, ToolCallId
+from acp_bridge.wire import updates
+
+
+class TurnView:
+    """Text, thoughts and tool calls of one turn. Each method returns what to show."""
+
+    def __init__(self, run_id: RunId, tools: ToolCalls) -> None:
+        self._run_id = run_id
+        self._text = TextTrack()
+        self._thoughts = ThoughtTrack()
+        self._tools = tools
+        self.is_empty = True
+        """Whether the editor has seen nothing of this turn."""
+
+    def progress(self, event: ev.RunEvent) -> list[Effect]:
+        """News of a running run; events that show nothing give nothing."""
+        match event:
+            case ev.TextProgress():
+                return self._say(self._text.feed(event.delta, event.replace, event.snapshot))
+            case ev.ThoughtProgress():
+                return self._think(self._thoughts.feed(event.delta, event.snapshot))
+            case ev.PlanChanged():
+                return self._show([updates.plan(event.entries)])
+            case (
+                ev.ToolStarted()
+                | ev.ToolProgress()
+                | ev.ToolEnded()
+                | ev.ItemChanged()
+                | ev.CommandOutput()
+            ):
+                return self._tool_news(self._tools.feed(event))
+            case _:
+                return []
+
+    def caught_up(self, snapshot: str | None) -> list[Effect]:
+        """The whole text so far, as told after a reconnect."""
+        return self._say(self._text.feed(None, False, snapshot))
+
+    def ended_tools(self, ended: Iterable[tuple[ToolCallId, bool, str | None]]) -> list[Effect]:
+        """Tool calls that ended while nobody listened: id, failed, output."""
+        news: list[Json] = []
+        for tool_call_id, failed, output in ended:
+            news += self._tools.adopt_end(tool_call_id, failed, output)
+        return self._tool_news(news)
+
+    def begin_message(self) -> list[Effect]:
+        """Something stands between: text that follows is a message of its own."""
+        self.is_empty = False
+        return self._say(self._text.break_message())
+
+    def thought(self, snapshot: str) -> list[Effect]:
+        """A thought that only the end of the run carries."""
+        return self._think(self._thoughts.feed(None, snapshot))
+
+    def close(self, *, failed: bool, snapshot: str | None) -> list[Effect]:
+        """End open tool calls and show the last of the text, before the turn is answered."""
+        return [
+            *self._show(self._tools.end_all(failed, None)),
+            *self._think(self._thoughts.finish()),
+            *self._say(self._text.finish(snapshot)),
+        ]
+
+    def notice(self, text: str) -> list[Effect]:
+        """A line of the bridge's or the gateway's own, as a message of its own."""
+        return self._show([updates.message_chunk(text, f"{self._run_id}:notice")])
+
+    def _say(self, chunks: Iterable[Chunk]) -> list[Effect]:
+        return self._show(
+            updates.message_chunk(chunk.text, f"{self._run_id}:text:{chunk.message_index}")
+            for chunk in chunks
+        )
+
+    def _think(self, chunks: Iterable[Chunk]) -> list[Effect]:
+        return self._show(
+            updates.thought_chunk(chunk.text, f"{self._run_id}:thought:{chunk.message_index}")
+            for chunk in chunks
+        )
+
+    def _tool_news(self, news: list[Json]) -> list[Effect]:
+        if any(update["sessionUpdate"] == "tool_call" for update in news):
+            return self.begin_message() + self._show(news)
+        return self._show(news)
+
+    def _show(self, shown: Iterable[Json]) -> list[Effect]:
+        effects: list[Effect] = [Show(update) for update in shown]
+        self.is_empty = self.is_empty and not effects
+        return effects
