@@ -6,17 +6,17 @@ import json
 import shlex
 import subprocess
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import acp
 import pytest
-from acp import schema
 
 from tests.real.conftest import TURN
 from tests.real.gateway import Gateway
 from tests.real.install import Parts
 from tests.real.model_script import counted
 from tests.support.editor import agent_command, editor_environment
+from tests.support.sdk_editor import SdkEditor
 from tests.support.transcript import text_of, tool_cards
 
 pytestmark = [pytest.mark.real_gateway, pytest.mark.timeout(180)]
@@ -64,31 +64,11 @@ def test_acpx_talks_to_the_demo_agent(parts: Parts, tmp_path: Path) -> None:
     assert text_of(shown(messages))
 
 
-class SdkEditor:
-    """What the Python SDK calls on the editor's side; allows everything once."""
-
-    def __init__(self) -> None:
-        self.updates: list[dict[str, Any]] = []
-
-    def on_connect(self, agent: acp.Agent) -> None:
-        """Nothing to remember."""
-
-    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
-        self.updates.append(update.model_dump(mode="json", by_alias=True, exclude_none=True))
-
-    async def request_permission(
-        self, session_id: str, tool_call: Any, options: list[schema.PermissionOption], **_: Any
-    ) -> schema.RequestPermissionResponse:
-        allowed = next(option for option in options if option.kind == "allow_once")
-        chosen = schema.AllowedOutcome(option_id=allowed.option_id, outcome="selected")
-        return schema.RequestPermissionResponse(outcome=chosen)
-
-
 async def test_the_python_sdk_talks_to_a_real_gateway(gateway: Gateway, tmp_path: Path) -> None:
     editor = SdkEditor()
     command, *arguments = bridge_command(gateway)
     environment = editor_environment(tmp_path)
-    client = cast(acp.Client, editor)  # with the methods that its capabilities promise, no more
+    client = editor.as_client()
     async with acp.spawn_agent_process(client, command, *arguments, env=environment) as (agent, _):
         hello = await agent.initialize(protocol_version=acp.PROTOCOL_VERSION)
         assert hello.protocol_version == 1

@@ -141,7 +141,8 @@ class EditorProcess:
 
     Leaving the context closes the agent's stdin, which must end it within five seconds and leave no
     process of its group behind. Each line of its stdout is judged by ``oracle`` as it arrives; a
-    violation is raised by the next wait, or at the end.
+    violation is raised by the next wait, or at the end. Without ``reads_stderr`` its stderr is a
+    pipe that nobody empties before the end.
     """
 
     def __init__(
@@ -152,6 +153,7 @@ class EditorProcess:
         cwd: Path | None = None,
         oracle: AcpOracle | None = None,
         grace: float = WAIT,
+        reads_stderr: bool = True,
     ) -> None:
         self.command = list(command)
         self.messages: list[Json] = []
@@ -163,6 +165,7 @@ class EditorProcess:
         self._cwd = cwd
         self._oracle = oracle or AcpOracle()
         self._grace = grace
+        self._reads_stderr = reads_stderr
         self._calls: dict[str, Call] = {}
         self._next_id = 0
         self._changed = asyncio.Event()
@@ -174,6 +177,9 @@ class EditorProcess:
     async def __aenter__(self) -> Self:
         self._stdout = await LineReader.open(self._line_arrived, self._changed.set)
         self._stderr = await LineReader.open(lambda line: self._changed.set(), self._changed.set)
+        if not self._reads_stderr:
+            self._stderr.pause()
+        self.started_at = time.monotonic()
         self._process = await asyncio.create_subprocess_exec(
             *self.command,
             stdin=asyncio.subprocess.PIPE,
@@ -185,7 +191,6 @@ class EditorProcess:
         )
         self._stdout.close_write_end()
         self._stderr.close_write_end()
-        self.started_at = time.monotonic()
         return self
 
     async def __aexit__(
@@ -258,10 +263,15 @@ class EditorProcess:
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
 
+    async def process_ended(self) -> int:
+        """The exit code, once the process is gone, whatever its pipes still hold."""
+        return await self._process.wait()
+
     async def wait_exit(self, timeout: float = WAIT) -> int:
         """The exit code, once the agent is gone and its pipes are read to their end."""
         async with asyncio.timeout(timeout):
             code = await self._process.wait()
+            self._stderr.resume()
             await self._stdout.ended.wait()
             await self._stderr.ended.wait()
         self._check()

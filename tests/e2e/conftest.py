@@ -1,0 +1,54 @@
+"""The installed bridge, over pipes, against a demo gateway: its own, or one that the test holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from acp_bridge.demo.server import DemoGateway
+from tests.support.editor import EditorProcess, agent_command, editor_environment
+
+Start = Callable[..., EditorProcess]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The home directory of the bridge, empty at first."""
+    path = tmp_path / "home"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def demo(home: Path) -> Start:
+    """``acp-bridge --demo``; not started yet."""
+
+    def start(*options: str, reads_stderr: bool = True, **environment: str) -> EditorProcess:
+        return EditorProcess(
+            agent_command("--demo", *options),
+            env=editor_environment(home, **environment),
+            cwd=home,
+            reads_stderr=reads_stderr,
+        )
+
+    return start
+
+
+@pytest.fixture
+def bridge(home: Path) -> Start:
+    """``acp-bridge`` against a gateway of the test, or another URL; not started yet.
+
+    It puts no working directory before prompts, so that a script sees what the editor sent.
+    """
+
+    def start(gateway: DemoGateway | str, *options: str, **environment: str) -> EditorProcess:
+        url = gateway if isinstance(gateway, str) else gateway.url
+        return EditorProcess(
+            agent_command("--url", url, "--no-prefix-cwd", *options),
+            env=editor_environment(home, **environment),
+            cwd=home,
+        )
+
+    return start

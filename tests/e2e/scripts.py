@@ -1,0 +1,24 @@
+"""Agents for the demo gateway of a test."""
+
+from __future__ import annotations
+
+import asyncio
+
+from acp_bridge.demo.runs import RunContext
+
+
+async def echo(run: RunContext) -> None:
+    """Says what it was told."""
+    await run.text(run.message)
+
+
+async def endless(run: RunContext) -> None:
+    """Begins to answer and never ends."""
+    await run.text("begun")
+    await asyncio.Event().wait()
+
+
+async def asks(run: RunContext) -> None:
+    """Runs one command, which needs a permission."""
+    await run.exec("rm -r build", "gone")
+    await run.text("done")
