@@ -1,0 +1,206 @@
+"""From the content blocks of a prompt to the text and the attachments of a run.
+
+All parts stay in order, one line break between them. The address of a resource stays in the text,
+so that the agent can name it. What the bridge cannot carry is refused by name and place, never
+dropped in silence (ACP, content: only advertised kinds may be sent).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from acp_bridge.core.commands import Attachment
+from acp_bridge.errors import InvalidParams, PromptTooLarge
+from acp_bridge.ids import Json
+from acp_bridge.wire.content import escape_controls, inline_data, utf8_size
+
+MAX_PROMPT: Final = 2 * 1024 * 1024
+"""Bytes of UTF-8 that a prompt's text may have; the limit of the reference bridge. It keeps one
+prompt from filling the model's context many times over."""
+
+_DEFAULT_TYPE: Final = "application/octet-stream"
+_MAX_NAME: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPrompt:
+    """What a run is started with."""
+
+    message: str
+    attachments: tuple[Attachment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    text: str | None = None
+    attachment: Attachment | None = None
+
+
+def prompt_to_message(
+    blocks: Sequence[Any], *, cwd: str, home: str | None, prefix_cwd: bool
+) -> PreparedPrompt:
+    """Read the blocks of ``session/prompt``.
+
+    With ``prefix_cwd`` the working directory goes before the text, shortened by ``home``; not
+    before a slash command, which the gateway recognises at the very start of a message only.
+
+    Raises ``InvalidParams`` naming the block, or ``PromptTooLarge``.
+    """
+    _check_size(sum(utf8_size(text) for text in _texts(blocks)))
+    parts = [_read(index, block) for index, block in enumerate(blocks)]
+    message = "\n".join(part.text for part in parts if part.text is not None)
+    attachments = tuple(part.attachment for part in parts if part.attachment is not None)
+    if not message.strip() and not attachments:
+        raise InvalidParams("The prompt is empty.", data={"field": "prompt"})
+    if prefix_cwd and not message.lstrip().startswith("/"):
+        message = f"[Working directory: {_short(cwd, home)}]\n\n{message}"
+    _check_size(utf8_size(message))
+    return PreparedPrompt(message, attachments)
+
+
+def _texts(blocks: Sequence[Any]) -> list[str]:
+    found = []
+    for block in blocks:
+        inner = block.get("resource") if isinstance(block, dict) else None
+        for holder in (block, inner):
+            text = holder.get("text") if isinstance(holder, dict) else None
+            if isinstance(text, str):
+                found.append(text)
+    return found
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_PROMPT:
+        raise PromptTooLarge(
+            f"The prompt has {size:,} bytes of text; the limit is {MAX_PROMPT:,}.",
+            hint="Send less, or link files instead of embedding them.",
+            data={"size": size, "limit": MAX_PROMPT},
+        )
+
+
+def _short(cwd: str, home: str | None) -> str:
+    root = (home or "").rstrip("/\\")
+    if root and cwd == root:
+        cwd = "~"
+    elif root and cwd.startswith((root + "/", root + "\\")):
+        cwd = "~" + cwd[len(root) :]
+    return escape_controls(cwd)
+
+
+def _read(index: int, block: Any) -> _Part:
+    kind = block.get("type") if isinstance(block, dict) else None
+    if not isinstance(kind, str):
+        raise _refusal(index, "type", "is missing")
+    if kind not in _READERS:
+        name = escape_controls(kind[:_MAX_NAME])
+        raise _refusal(index, "type", f"{name!r} cannot be sent to this gateway")
+    return _READERS[kind](index, block)
+
+
+def _text(index: int, block: Json) -> _Part:
+    return _Part(_string(index, block, "text"))
+
+
+def _image(index: int, block: Json) -> _Part:
+    return _Part(attachment=_attachment(index, block, "data", "image", block.get("uri")))
+
+
+def _resource_link(index: int, block: Json) -> _Part:
+    uri = escape_controls(_string(index, block, "uri"))
+    title = _optional(block, "title")
+    head = f"[Resource link ({_bracketed(title)})]" if title else "[Resource link]"
+    facts = [
+        _optional(block, "name") if _optional(block, "name") not in (title, uri) else None,
+        _optional(block, "mimeType"),
+        _size(block.get("size")),
+    ]
+    line = f"{head} {uri}".rstrip()
+    if known := [escape_controls(fact) for fact in facts if fact]:
+        line += f" ({', '.join(known)})"
+    description = _optional(block, "description")
+    return _Part(f"{line}: {escape_controls(description)}" if description else line)
+
+
+def _resource(index: int, block: Json) -> _Part:
+    resource = block.get("resource")
+    if not isinstance(resource, dict):
+        raise _refusal(index, "resource", "is missing")
+    uri = resource.get("uri")
+    shown = escape_controls(uri) if isinstance(uri, str) else ""
+    if isinstance(resource.get("text"), str):
+        head = f"[Resource] {shown}\n" if shown else ""
+        return _Part(head + resource["text"])
+    if "blob" not in resource:
+        raise _refusal(index, "resource", "has neither text nor blob")
+    mime_type = resource.get("mimeType")
+    kind = "image" if isinstance(mime_type, str) and mime_type.startswith("image/") else "file"
+    attachment = _attachment(index, resource, "blob", kind, uri, field="resource.blob")
+    return _Part(f"[Attached resource] {shown}" if shown else None, attachment)
+
+
+_READERS: Final[dict[str, Callable[[int, Json], _Part]]] = {
+    "text": _text,
+    "image": _image,
+    "resource_link": _resource_link,
+    "resource": _resource,
+}
+
+
+def _attachment(
+    index: int, holder: Json, member: str, kind: str, uri: Any, *, field: str | None = None
+) -> Attachment:
+    data = holder.get(member)
+    if not isinstance(data, str):
+        raise _refusal(index, field or member, "is missing")
+    try:
+        content, url_type = inline_data(data)
+    except ValueError as error:
+        raise _refusal(index, field or member, str(error)) from None
+    mime_type = _optional(holder, "mimeType") or url_type
+    if mime_type is None and kind == "image":
+        raise _refusal(index, "mimeType", "is missing")
+    return Attachment(kind, mime_type or _DEFAULT_TYPE, content, _file_name(uri))
+
+
+def _file_name(uri: Any) -> str | None:
+    if not isinstance(uri, str):
+        return None
+    try:
+        path = urlsplit(uri).path
+    except ValueError:
+        return None
+    name = escape_controls(unquote(path).rpartition("/")[2])
+    return name[:_MAX_NAME] or None
+
+
+def _string(index: int, block: Json, member: str) -> str:
+    value = block.get(member)
+    if not isinstance(value, str):
+        raise _refusal(index, member, "must be a string")
+    return value
+
+
+def _optional(holder: Json, member: str) -> str | None:
+    value = holder.get(member)
+    return value.strip() or None if isinstance(value, str) else None
+
+
+def _size(value: Any) -> str | None:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return f"{value:,} bytes" if is_count else None
+
+
+def _bracketed(title: str) -> str:
+    """A title that cannot be taken for the end of its brackets."""
+    shown = escape_controls(title)
+    for character in "()[]":
+        shown = shown.replace(character, "\\" + character)
+    return shown
+
+
+def _refusal(index: int, member: str, what: str) -> InvalidParams:
+    field = f"prompt[{index}].{member}"
+    return InvalidParams(f"{field} {what}.", data={"field": field})
