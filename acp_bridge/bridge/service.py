@@ -23,7 +23,6 @@ from acp_bridge.core.effects import Record
 from acp_bridge.core.live_turn import Turn
 from acp_bridge.core.ports import Editor, Entry, Outbox, Responder
 from acp_bridge.core.prompt import prompt_to_message
-from acp_bridge.core.scopes import what_is_missing
 from acp_bridge.core.sessions import (
     CreationLimit,
     Route,
@@ -42,6 +41,7 @@ from acp_bridge.errors import (
     SessionKeyUnresolved,
 )
 from acp_bridge.gateway.port import Gateway
+from acp_bridge.gateway.scopes import ADMIN, WRITE, missing_scopes
 from acp_bridge.ids import Json, RunId, SessionId, SessionKey
 from acp_bridge.wire import updates
 from acp_bridge.wire.acp import NewSession, Prompt, negotiate_version
@@ -177,11 +177,11 @@ class Bridge:
         """Start a turn; ``respond`` is answered when it ends."""
         session = self._sessions.get(request.session_id)
         hello = self._gateway.hello
-        if hello is not None and not hello.scopes & {"operator.write", "operator.admin"}:
+        if hello is not None and WRITE not in hello.scopes:
             raise ScopeMissing(
-                "The gateway has not granted operator.write, which prompts need.",
+                f"The gateway has not granted {WRITE}, which prompts need.",
                 hint="Approve the scope on the gateway (openclaw devices list), or see --scopes.",
-                data={"scope": "operator.write"},
+                data={"scope": WRITE},
             )
         prepared = prompt_to_message(
             request.blocks,
@@ -258,8 +258,11 @@ class Bridge:
                 self._prompting.run_event(event)
 
     def _link_up(self, hello: ev.Hello) -> None:
-        for scope, what in what_is_missing(hello.scopes):
-            self._say_once(scope, f"The gateway has not granted {scope}: {what}")
+        needs_admin = self._options.reset or self._options.provenance != "off"
+        for missing in missing_scopes(hello):
+            if missing.scope != ADMIN or needs_admin:
+                text = f"The gateway has not granted {missing.scope}: {missing.effect}."
+                self._say_once(missing.scope, text)
         self._prompting.link_up(hello.generation)
 
     def _permission_asked(self, asked: ev.PermissionAsked) -> None:
