@@ -200,14 +200,12 @@ class MemoryGateway:
             return
         while True:
             stamped, taken = await self._queue.get()
-            try:
-                await self._sink(stamped)
-            except Exception as error:
-                if taken.cancelled():
-                    continue
+            call = asyncio.ensure_future(self._sink(stamped))
+            await asyncio.wait([call])
+            if taken.done():  # whoever emitted it has stopped waiting
+                pass
+            elif error := call.exception():
                 taken.set_exception(error)
             else:
-                if not taken.cancelled():
-                    taken.set_result(None)
-            finally:
-                self._queue.task_done()
+                taken.set_result(None)
+            self._queue.task_done()

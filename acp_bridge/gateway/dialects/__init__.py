@@ -1,0 +1,1 @@
+"""The gateway protocols that the bridge speaks, each without I/O."""

@@ -1,0 +1,164 @@
+"""Where the gateway's token and password come from.
+
+Options win over ``ACP_BRIDGE_*``, these over ``OPENCLAW_GATEWAY_*``; the first of the three that
+offers anything is used alone, so that a token of one gateway never travels to another one. Files
+are read anew for each connection: a rotated token needs no restart.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from acp_bridge.errors import ConfigError
+from acp_bridge.gateway.secret import AuthMaterial, Secret
+
+__all__ = ["AuthMaterial", "Credentials", "Secret"]
+
+MAX_FILE_BYTES = 16 * 1024
+"""A credential is one short line; anything larger is the wrong file."""
+
+_HAS_MODES = os.name == "posix"
+_PREFIXES = ("ACP_BRIDGE", "OPENCLAW_GATEWAY")
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """One place that a credential is read from."""
+
+    name: str
+    value: Secret | None = None
+    path: str | None = None
+
+    @property
+    def label(self) -> str:
+        return self.name if self.path is None else f"{self.name} {self.path}"
+
+    def read(self) -> Secret:
+        if self.path is not None:
+            return Secret(_read_secret_file(self.name, self.path))
+        return self.value or Secret("")
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """The configured way to authenticate; :meth:`current` reads it."""
+
+    token: _Origin | None = None
+    password: _Origin | None = None
+
+    @classmethod
+    def from_options(
+        cls,
+        *,
+        token: str | None,
+        token_file: str | os.PathLike[str] | None,
+        password: str | None,
+        password_file: str | os.PathLike[str] | None,
+        environ: Mapping[str, str],
+    ) -> Credentials:
+        """Choose the origins; files are not read yet.
+
+        Raises ``ConfigError`` for two origins of one credential, and for an empty or many-lined
+        value.
+        """
+        given = cls(
+            token=_from_option("token", token, token_file),
+            password=_from_option("password", password, password_file),
+        )
+        for prefix in _PREFIXES:
+            if given.token or given.password:
+                break
+            given = replace(
+                given,
+                token=_from_environment(f"{prefix}_TOKEN", environ),
+                password=_from_environment(f"{prefix}_PASSWORD", environ),
+            )
+        return given
+
+    def current(self) -> AuthMaterial:
+        """The credentials as they are now.
+
+        Raises ``ConfigError`` with one sentence for each way in which a file can be wrong.
+        """
+        origins = [origin for origin in (self.token, self.password) if origin]
+        return AuthMaterial(
+            token=self.token.read() if self.token else None,
+            password=self.password.read() if self.password else None,
+            source=" and ".join(origin.label for origin in origins) or "no credential",
+        )
+
+
+def _from_option(
+    kind: str, value: str | None, path: str | os.PathLike[str] | None
+) -> _Origin | None:
+    if value is not None and path is not None:
+        raise ConfigError(f"--{kind} and --{kind}-file exclude each other: give one of them.")
+    if path is not None:
+        if not os.fspath(path):
+            raise ConfigError(f"--{kind}-file names no file.")
+        return _Origin(f"--{kind}-file", path=os.fspath(path))
+    if value is None:
+        return None
+    if not value.strip():
+        raise ConfigError(f"--{kind} is empty.")
+    return _from_text(f"--{kind}", value)
+
+
+def _from_environment(name: str, environ: Mapping[str, str]) -> _Origin | None:
+    value = environ.get(name, "")
+    return _from_text(name, value) if value.strip() else None
+
+
+def _from_text(name: str, value: str) -> _Origin:
+    line = value.rstrip("\r\n")
+    if "\n" in line or "\r" in line:
+        raise ConfigError(f"{name} holds more than one line; a credential is exactly one.")
+    return _Origin(name, value=Secret(line))
+
+
+def _read_secret_file(name: str, path: str) -> str:
+    file = Path(path).expanduser()
+    label = f"{name} {path}"
+    try:
+        # Without O_NONBLOCK the opening of a pipe would wait for its writer.
+        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        raise ConfigError(f"{label} does not exist.") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{label} is a directory, not a file.") from None
+    except OSError as error:
+        raise ConfigError(f"{label} cannot be read: {error.strerror}.") from None
+    with os.fdopen(descriptor, "rb") as stream:
+        _check_kind(label, file, os.fstat(descriptor))
+        raw = stream.read(MAX_FILE_BYTES + 1)
+    if len(raw) > MAX_FILE_BYTES:
+        raise ConfigError(f"{label} is larger than 16 KiB; it should hold one line.")
+    return _one_line(label, raw)
+
+
+def _check_kind(label: str, file: Path, status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise ConfigError(f"{label} is a directory, not a file.")
+    if not stat.S_ISREG(status.st_mode):
+        raise ConfigError(f"{label} is not a regular file.")
+    if _HAS_MODES and status.st_mode & 0o066:
+        fix = f"chmod 600 {shlex.quote(str(file))}"
+        raise ConfigError(f"{label} is open to other users; run: {fix}", hint=fix)
+
+
+def _one_line(label: str, raw: bytes) -> str:
+    try:
+        text = raw.decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{label} is not UTF-8 text.") from None
+    if not text.strip():
+        raise ConfigError(f"{label} is empty.")
+    lines = text.splitlines()
+    if len(lines) > 1:
+        raise ConfigError(f"{label} holds {len(lines)} lines; a credential is exactly one.")
+    return text

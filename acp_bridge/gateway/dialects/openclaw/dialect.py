@@ -1,0 +1,344 @@
+"""The OpenClaw protocol as one object without I/O; a fresh one for each connection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, assert_never
+
+from acp_bridge.core.commands import (
+    AbortRun,
+    AnswerPermission,
+    Command,
+    DescribeSession,
+    ProbeRun,
+    Query,
+    ResetSession,
+    ResolveSession,
+    StartRun,
+)
+from acp_bridge.core.events import (
+    GatewayEvent,
+    Hello,
+    PermissionSettled,
+    RunAccepted,
+    SessionChanged,
+    ToolEnded,
+    ToolProgress,
+    ToolStarted,
+    Unreadable,
+)
+from acp_bridge.errors import (
+    GatewayTimeout,
+    LocalProtocolError,
+    PromptTooLarge,
+    UnreadableFrame,
+)
+from acp_bridge.gateway.dialects.openclaw import encode
+from acp_bridge.gateway.dialects.openclaw.decode import (
+    abort_to_event,
+    ack_to_event,
+    approval_to_event,
+    event_to_events,
+    failure_to_event,
+)
+from acp_bridge.gateway.dialects.openclaw.frames import (
+    Event,
+    Response,
+    as_list,
+    as_object,
+    read_frame,
+    write_request,
+)
+from acp_bridge.gateway.dialects.openclaw.handshake import (
+    IssuedToken,
+    connect_params,
+    read_challenge,
+    read_hello,
+    read_issued_token,
+)
+from acp_bridge.gateway.dialects.openclaw.opening import Opening
+from acp_bridge.gateway.dialects.openclaw.queries import (
+    query_failure,
+    query_result,
+    query_to_call,
+)
+from acp_bridge.gateway.dialects.openclaw.reconcile import Answers, left_out_rows, reported
+from acp_bridge.gateway.dialects.openclaw.refusals import handshake_refusal, request_refusal
+from acp_bridge.gateway.requests import Requests
+from acp_bridge.gateway.scopes import APPROVALS
+from acp_bridge.ids import Json, RunId, SessionKey
+
+CHALLENGE_TIMEOUT = 15.0
+CONNECT_TIMEOUT = 15.0
+"""Seconds; the gateway itself allows 15 s for the whole handshake."""
+ANSWER_TIMEOUT = 30.0
+"""Seconds for the answer to an abort or a decision. ``chat.send`` waits as long as the connection
+lasts, since the gateway stores attachments first; the turn has a deadline of its own."""
+PROBE_TIMEOUT = 20.0
+"""Seconds for each question of a probe; a question without an answer counts as "not known"."""
+
+Outcome = tuple[int | None, GatewayEvent | Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Connect:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class _RunRequest:
+    command: StartRun | AbortRun | AnswerPermission
+
+
+@dataclass(frozen=True, slots=True)
+class _QueryRequest:
+    query: Query
+    token: int
+
+
+@dataclass(slots=True)
+class _Probe:
+    """The questions about one run that are not answered yet, and the answers so far."""
+
+    command: ProbeRun
+    open: int = 0
+    answers: dict[str, Json | None] = field(default_factory=dict)
+    whole_rows: dict[str, Json] = field(default_factory=dict)
+    has_asked_rows: bool = False
+
+    def combined(self) -> Answers:
+        return Answers(
+            self.command.run_id,
+            history=self.answers.get("history"),
+            wait=self.answers.get("wait"),
+            whole_rows=self.whole_rows,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _ProbeRequest:
+    """``part`` is ``history``, ``wait`` or the id of a row."""
+
+    probe: _Probe
+    part: str
+
+
+@dataclass(frozen=True, slots=True)
+class _ApprovalsRequest:
+    pass
+
+
+_Context = _Connect | _RunRequest | _QueryRequest | _ProbeRequest | _ApprovalsRequest | None
+
+
+class OpenClawDialect:
+    """``gateway.port.Dialect`` for one connection that was opened at ``now``."""
+
+    def __init__(self, opening: Opening, now: float) -> None:
+        self.opening = opening
+        self.hello: Hello | None = None
+        self.issued_token: IssuedToken | None = None
+        """The device token that came with the hello, to be kept."""
+        self._opened_at = now
+        self._has_challenge = False
+        self._server_offset = 0.0
+        self._requests: Requests[_Context] = Requests()
+        self._out: list[str] = []
+        self._tool_runs: set[RunId] = set()
+        self._usage: dict[SessionKey, SessionChanged] = {}
+
+    def receive(self, text: str | bytes, now: float) -> list[Outcome]:
+        try:
+            frame = read_frame(text)
+        except UnreadableFrame as error:
+            return [(None, Unreadable(error.message))]
+        if isinstance(frame, Response):
+            return self._response(frame, now)
+        if self.hello is None:
+            self._before_hello(frame, now)
+            return []
+        return [(None, event) for event in self._fresh(frame)]
+
+    def send(self, command: Command, token: int | None, now: float) -> None:
+        match command:
+            case StartRun():
+                self._call(encode.command_to_call(command), _RunRequest(command), now, None)
+            case AbortRun() | AnswerPermission():
+                call = encode.command_to_call(command)
+                self._call(call, _RunRequest(command), now, ANSWER_TIMEOUT)
+            case ProbeRun():
+                self._call(encode.follow_call(command), None, now, PROBE_TIMEOUT)
+                if self.hello and APPROVALS in self.hello.scopes:
+                    call = encode.approvals_call()
+                    self._call(call, _ApprovalsRequest(), now, PROBE_TIMEOUT)
+                self._begin_probe(command, now)
+            case ResolveSession() | ResetSession() | DescribeSession():
+                if token is None:
+                    raise LocalProtocolError("A query needs a token for its result.")
+                self._call(query_to_call(command), _QueryRequest(command, token), now, None)
+            case _:
+                assert_never(command)
+
+    def tick(self, now: float) -> list[Outcome]:
+        if not self._has_challenge and now - self._opened_at >= CHALLENGE_TIMEOUT:
+            raise GatewayTimeout("The gateway sent no challenge.")
+        outcomes: list[Outcome] = []
+        for context in self._requests.expire(now):
+            outcomes += self._expired(context, now)
+        return outcomes
+
+    def data_to_send(self) -> list[str]:
+        out, self._out = self._out, []
+        return out
+
+    def _before_hello(self, event: Event, now: float) -> None:
+        if event.name != "connect.challenge" or self._has_challenge:
+            return
+        challenge = read_challenge(event.payload)
+        self._has_challenge = True
+        self._server_offset = challenge.ts - now * 1000
+        call = ("connect", connect_params(self.opening, challenge))
+        self._queue(call, _Connect(), now, CONNECT_TIMEOUT)
+
+    def _response(self, response: Response, now: float) -> list[Outcome]:
+        context = self._requests.close(response.request_id)
+        payload = as_object(response.payload)
+        match context:
+            case None:
+                return []
+            case _Connect():
+                self._open_or_refuse(response, payload)
+                return []
+            case _RunRequest():
+                return self._run_answered(context.command, response, payload, now)
+            case _QueryRequest(query, token):
+                if response.ok:
+                    return [(token, query_result(query, payload))]
+                return [(token, query_failure(query, response.error))]
+            case _ProbeRequest(probe, part):
+                return self._probe_answered(probe, part, payload if response.ok else None, now)
+            case _ApprovalsRequest():
+                server_ms = now * 1000 + self._server_offset
+                waiting = as_list(response.payload)
+                return [(None, approval_to_event(as_object(e), server_ms)) for e in waiting]
+            case _:
+                assert_never(context)
+
+    def _open_or_refuse(self, response: Response, payload: Json) -> None:
+        if not response.ok:
+            raise handshake_refusal(response.error, self.opening)
+        self.hello = read_hello(payload, self.opening)
+        self.issued_token = read_issued_token(payload)
+
+    def _run_answered(
+        self,
+        command: StartRun | AbortRun | AnswerPermission,
+        response: Response,
+        payload: Json,
+        now: float,
+    ) -> list[Outcome]:
+        if not response.ok:
+            return self._run_refused(command, response.error, now)
+        match command:
+            case StartRun():
+                event = ack_to_event(command, payload)
+                if event is None:
+                    self._begin_probe(ProbeRun(command.run_id, command.session_key), now)
+                    return [(None, RunAccepted(command.run_id))]
+                return [(None, event)]
+            case AbortRun():
+                return [(None, abort_to_event(command, payload))]
+            case AnswerPermission():
+                return [(None, PermissionSettled(command.approval_id, None))]
+
+    def _run_refused(
+        self, command: StartRun | AbortRun | AnswerPermission, error: Json, now: float
+    ) -> list[Outcome]:
+        if (
+            isinstance(command, StartRun)
+            and command.provenance
+            and error.get("code") == "INVALID_REQUEST"
+        ):
+            # Provenance needs operator.admin, and the gateway has no code for its lack.
+            self.send(replace(command, provenance=None), None, now)
+            return []
+        method = encode.command_to_call(command)[0]
+        return [(None, failure_to_event(command, request_refusal(method, error)))]
+
+    def _begin_probe(self, command: ProbeRun, now: float) -> None:
+        probe = _Probe(command)
+        self._ask(probe, "history", encode.history_call(command), now)
+        self._ask(probe, "wait", encode.wait_call(command), now)
+
+    def _ask(self, probe: _Probe, part: str, call: encode.Call, now: float) -> None:
+        probe.open += 1
+        self._call(call, _ProbeRequest(probe, part), now, PROBE_TIMEOUT)
+
+    def _probe_answered(
+        self, probe: _Probe, part: str, payload: Json | None, now: float
+    ) -> list[Outcome]:
+        probe.open -= 1
+        if part in {"history", "wait"}:
+            probe.answers[part] = payload
+        elif row := as_object(as_object(payload).get("message")):
+            probe.whole_rows[part] = row
+        if probe.open:
+            return []
+        if not probe.has_asked_rows:
+            probe.has_asked_rows = True
+            for row_id in left_out_rows(probe.combined()):
+                self._ask(probe, row_id, encode.message_call(probe.command, row_id), now)
+        return [] if probe.open else [(None, reported(probe.combined()))]
+
+    def _expired(self, context: _Context, now: float) -> list[Outcome]:
+        match context:
+            case _Connect():
+                raise GatewayTimeout("The gateway did not answer the handshake in time.")
+            case _RunRequest(command):
+                return [(None, failure_to_event(command, GatewayTimeout()))]
+            case _ProbeRequest(probe, part):
+                return self._probe_answered(probe, part, None, now)
+            case _:
+                return []
+
+    def _fresh(self, frame: Event) -> list[GatewayEvent]:
+        """The events of a frame without those that this connection has had already.
+
+        A subscribed connection that also sent the prompt might get each tool event twice, and
+        every tool event repeats the session's token counts.
+        """
+        events = event_to_events(frame)
+        kept: list[GatewayEvent] = []
+        for event in events:
+            if isinstance(event, ToolStarted | ToolProgress | ToolEnded):
+                if frame.name == "agent":
+                    self._tool_runs.add(event.run_id)
+                elif event.run_id in self._tool_runs:
+                    continue
+            if isinstance(event, SessionChanged):
+                if self._usage.get(event.session_key) == event:
+                    continue
+                self._usage[event.session_key] = event
+            kept.append(event)
+        return kept
+
+    def _call(
+        self, call: encode.Call, context: _Context, now: float, timeout: float | None
+    ) -> None:
+        if self.hello is None:
+            raise LocalProtocolError("The first request must be the handshake.")
+        self._queue(call, context, now, timeout)
+
+    def _queue(
+        self, call: encode.Call, context: _Context, now: float, timeout: float | None
+    ) -> None:
+        request_id = self._requests.open(context, now=now, timeout=timeout)
+        frame = write_request(request_id, *call)
+        if self.hello is not None and len(frame) > self.hello.max_payload:
+            self._requests.close(request_id)
+            raise PromptTooLarge(
+                f"The prompt makes a frame of {len(frame)} bytes; the gateway takes"
+                f" {self.hello.max_payload}.",
+                data={"size": len(frame), "limit": self.hello.max_payload},
+            )
+        self._out.append(frame.decode())

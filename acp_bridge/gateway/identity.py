@@ -1,0 +1,203 @@
+"""This device towards the gateway: its key, and the tokens that gateways issued to it.
+
+The gateway knows a device by its Ed25519 key; the device id is the SHA-256 of the public key.
+A new key is a new device, which a remote gateway has to approve anew. That is why a damaged key
+is never overwritten.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from acp_bridge.errors import ConfigError
+from acp_bridge.gateway import private_files
+from acp_bridge.gateway.secret import Secret
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+if sys.platform != "win32":
+    import fcntl
+
+log = logging.getLogger(__name__)
+
+KEY_FILE = "device.pem"
+TOKENS_FILE = "device-tokens.json"
+
+
+class DeviceIdentity:
+    """An Ed25519 key pair; it signs what the gateway asks for."""
+
+    def __init__(self, private: Ed25519PrivateKey) -> None:
+        raw = private.public_key().public_bytes_raw()
+        self._private = private
+        self.public_key = _b64url(raw)
+        """The raw public key in base64url without padding."""
+        self.device_id = hashlib.sha256(raw).hexdigest()
+
+    def sign(self, text: str) -> str:
+        """The signature of the UTF-8 bytes of ``text`` in base64url without padding."""
+        return _b64url(self._private.sign(text.encode()))
+
+
+def load_or_create(directory: Path) -> DeviceIdentity:
+    """The device's identity in ``directory``, made there on the first call.
+
+    Two processes that start at once end up with the same key. Raises ``ConfigError`` naming the
+    file if it is damaged, readable by others, or cannot be read or written.
+    """
+    path = directory / KEY_FILE
+    try:
+        if not path.exists():
+            private_files.make_private_directory(directory)
+            private_files.write_new(path, _new_key())
+        _check_mode(path)
+        return DeviceIdentity(_parse_key(path, path.read_bytes()))
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ConfigError(f"The device key {path} cannot be used: {reason}.") from None
+
+
+def _new_key() -> bytes:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+    )
+
+    return Ed25519PrivateKey.generate().private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    )
+
+
+def _parse_key(path: Path, pem: bytes) -> Ed25519PrivateKey:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    key: object = None
+    with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
+        key = load_pem_private_key(pem, password=None)
+    if isinstance(key, Ed25519PrivateKey):
+        return key
+    raise ConfigError(
+        f"The device key {path} is damaged; it was left as it is.",
+        hint=f"Move it away to get a new one; a remote gateway must then approve this device"
+        f" again: mv {shlex.quote(str(path))} {shlex.quote(str(path))}.damaged",
+    )
+
+
+def _check_mode(path: Path) -> None:
+    if os.name == "posix" and path.stat().st_mode & 0o077:
+        fix = f"chmod 600 {shlex.quote(str(path))}"
+        raise ConfigError(f"The device key {path} is open to other users; run: {fix}", hint=fix)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceToken:
+    """A token that a gateway issued to this device."""
+
+    token: Secret
+    scopes: tuple[str, ...]
+    """What it was issued for; asking for more with it is refused."""
+
+
+class DeviceTokens:
+    """The issued tokens, by gateway and device, in one private file of ``directory``.
+
+    A file that cannot be read as such counts as empty: a gateway issues a token again.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._path = directory / TOKENS_FILE
+
+    def load(self, url: str, device_id: str) -> DeviceToken | None:
+        """The token that the gateway at ``url`` issued to this device, if any."""
+        entry = self._read().get(_origin(url), {}).get(device_id)
+        if not isinstance(entry, dict) or not isinstance(entry.get("token"), str):
+            return None
+        scopes = entry.get("scopes")
+        return DeviceToken(
+            Secret(entry["token"]),
+            tuple(s for s in scopes if isinstance(s, str)) if isinstance(scopes, list) else (),
+        )
+
+    def save(self, url: str, device_id: str, issued: DeviceToken) -> None:
+        """Keep ``issued``. Raises ``OSError`` if it cannot be written."""
+        private_files.make_private_directory(self._directory)
+        with self._lock():
+            tokens = self._read()
+            entry = {"token": issued.token.reveal(), "scopes": list(issued.scopes)}
+            of_gateway = tokens.setdefault(_origin(url), {})
+            if of_gateway.get(device_id) != entry:
+                of_gateway[device_id] = entry
+                self._write(tokens)
+
+    def forget(self, url: str, device_id: str, refused: Secret) -> None:
+        """Drop the token if it is still ``refused``; another process may have got a new one."""
+        known = self.load(url, device_id)
+        if known is None or known.token != refused:
+            return
+        with self._lock():
+            tokens = self._read()
+            tokens.get(_origin(url), {}).pop(device_id, None)
+            self._write(tokens)
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        try:
+            content = json.loads(self._path.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, RecursionError):
+            log.warning(
+                "the stored device tokens cannot be read and count as none",
+                extra={"fields": {"path": str(self._path)}},
+            )
+            return {}
+        tokens = content.get("tokens") if isinstance(content, dict) else None
+        if not isinstance(tokens, dict):
+            return {}
+        return {origin: entry for origin, entry in tokens.items() if isinstance(entry, dict)}
+
+    def _write(self, tokens: dict[str, dict[str, Any]]) -> None:
+        content = json.dumps({"version": 1, "tokens": tokens}, indent=1) + "\n"
+        private_files.replace(self._path, content.encode())
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        """Keep other processes from changing the file between our reading and our writing."""
+        if sys.platform == "win32":
+            yield
+            return
+        path = self._directory / f".{TOKENS_FILE}.lock"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    port = parts.port or {"ws": 80, "wss": 443}.get(parts.scheme)
+    return f"{parts.scheme}://{host}:{port}"
+
+
+def _b64url(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()

@@ -1,0 +1,136 @@
+"""The WebSocket: the only user of ``websockets``."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import Protocol
+
+from websockets.asyncio.client import ClientConnection
+from websockets.asyncio.client import connect as websocket_connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+
+from acp_bridge.errors import GatewayError, GatewayUnreachable, HandshakeRefused
+from acp_bridge.gateway.settings import is_loopback
+
+MAX_FRAME = 64 * 1024 * 1024
+"""Bytes of a received frame. Each delta repeats the whole answer, and a transcript comes in one
+piece; above this the gateway must be broken."""
+OPEN_TIMEOUT = 10.0
+CLOSE_TIMEOUT = 1.0
+
+ABNORMAL = 1006
+"""The close code of a connection that ended without one."""
+
+
+class TransportClosed(Exception):
+    """The connection is over; nothing more can be received or sent."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(f"{code} {reason}".rstrip())
+        self.code = code
+        self.reason = reason
+
+
+class Transport(Protocol):
+    """One open connection. What was received before its end can still be read."""
+
+    async def receive(self) -> str | bytes:
+        """The next message. Raises ``TransportClosed``."""
+
+    async def send(self, text: str) -> None:
+        """Send one text; waits while the peer does not read. Raises ``TransportClosed``."""
+
+    async def close(self, code: int, reason: str) -> None:
+        """Close; returns within about a second. No-op when closed."""
+
+
+class _DirectConnect(websocket_connect):
+    """Follows no redirect: it could lead the token to another host, or out of TLS."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        return exc
+
+
+class WebSocketTransport:
+    """A ``Transport`` over one WebSocket."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
+
+    async def receive(self) -> str | bytes:
+        try:
+            return await self._connection.recv()
+        except ConnectionClosed as closed:
+            raise _closed(closed) from None
+
+    async def send(self, text: str) -> None:
+        try:
+            await self._connection.send(text)
+        except ConnectionClosed as closed:
+            raise _closed(closed) from None
+
+    async def close(self, code: int, reason: str) -> None:
+        await self._connection.close(code, reason)
+
+
+async def connect(url: str) -> WebSocketTransport:
+    """Open a connection.
+
+    Raises ``GatewayUnreachable``, or ``HandshakeRefused`` when the gateway answers the upgrade
+    with 401 or 403. No Origin is sent: the gateway refuses unknown ones. Loopback is never reached
+    through a proxy.
+    """
+    try:
+        connection = await _DirectConnect(
+            url,
+            open_timeout=OPEN_TIMEOUT,
+            close_timeout=CLOSE_TIMEOUT,
+            ping_interval=None,  # the gateway's ticks are the signs of life
+            max_size=MAX_FRAME,
+            compression=None,
+            proxy=None if is_loopback(url) else True,
+        )
+    except InvalidStatus as error:
+        raise _refused_upgrade(url, error) from None
+    except ssl.SSLError as error:
+        reason = getattr(error, "verify_message", None) or error.reason or "handshake failed"
+        raise _unreachable(
+            url, f"its TLS certificate or handshake is not accepted: {reason}"
+        ) from None
+    except (TimeoutError, asyncio.IncompleteReadError):
+        raise _unreachable(url, "it did not answer in time") from None
+    except WebSocketException as error:
+        raise _unreachable(url, f"it does not speak WebSocket: {error}") from None
+    except OSError as error:
+        raise _unreachable(url, _os_reason(error)) from None
+    except ImportError as error:  # a SOCKS proxy in the environment needs an extra package
+        raise _unreachable(url, f"the proxy cannot be used: {error}") from None
+    return WebSocketTransport(connection)
+
+
+def _closed(closed: ConnectionClosed) -> TransportClosed:
+    close = closed.rcvd or closed.sent
+    return TransportClosed(close.code, close.reason) if close else TransportClosed(ABNORMAL, "")
+
+
+def _unreachable(url: str, reason: str) -> GatewayUnreachable:
+    return GatewayUnreachable(f"The gateway at {url} cannot be reached: {reason}.")
+
+
+def _os_reason(error: OSError) -> str:
+    """Without the address: several addresses of one host give one long text otherwise."""
+    if isinstance(error, ConnectionRefusedError) or "refused" in str(error).lower():
+        return "nothing listens there"
+    return error.strerror or str(error) or type(error).__name__
+
+
+def _refused_upgrade(url: str, error: InvalidStatus) -> GatewayError:
+    status = error.response.status_code
+    if status in {401, 403}:
+        return HandshakeRefused(
+            f"The gateway at {url} refused the connection with HTTP {status}.",
+            hint="If it is reached through a proxy, list that in gateway.trustedProxies.",
+            data={"httpStatus": status},
+        )
+    return _unreachable(url, f"it answered with HTTP {status}")
