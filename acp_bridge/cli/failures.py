@@ -73,8 +73,8 @@ def report(error: BaseException) -> int:
 
 
 def say_error(message: str, hint: str | None) -> None:
-    """Write ``error:`` and, if there is one, ``hint:`` to stderr."""
-    tell(f"error: {message}", *([f"hint: {hint}"] if hint else []))
+    """Write ``error:`` and, if there is one, ``hint:`` to stderr. A hint may have several lines."""
+    tell(f"error: {message}", *(f"hint: {hint}".splitlines() if hint else []))
 
 
 def tell(*lines: str) -> None:

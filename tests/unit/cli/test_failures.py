@@ -39,6 +39,12 @@ def test_a_known_failure_is_two_lines(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().err == "error: --url is wrong\nhint: Try another.\n"
 
 
+def test_a_hint_with_several_lines_keeps_them(capsys: pytest.CaptureFixture[str]) -> None:
+    report(errors.ConfigError("refused\nby rule", hint="Either:\n  this\n  that"))
+
+    assert capsys.readouterr().err == "error: refused\\nby rule\nhint: Either:\n  this\n  that\n"
+
+
 def test_an_unknown_failure_is_told_without_a_traceback(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

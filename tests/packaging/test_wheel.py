@@ -1,0 +1,76 @@
+"""What is published: the wheel's contents, and the command that it installs."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+from acp_bridge import __version__
+from tests.packaging.conftest import ROOT, Installed
+
+pytestmark = [pytest.mark.packaging, pytest.mark.timeout(300)]
+
+
+def test_the_wheel_holds_both_packages_whole_and_nothing_else(wheel: Path) -> None:
+    expected = {
+        str(path.relative_to(ROOT))
+        for package in ("acp_bridge", "ledger")
+        for path in (ROOT / package).rglob("*")
+        if path.suffix == ".py" or path.name == "py.typed"
+    }
+
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+
+    assert {name for name in names if name.endswith((".py", "py.typed"))} == expected
+    assert {name.partition("/")[0] for name in names} == {"acp_bridge", "ledger"}
+    assert {"acp_bridge/py.typed", "ledger/py.typed"} <= names
+
+
+def test_the_wheel_says_what_it_is(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = Parser().parsestr(archive.read(name).decode())
+
+    assert metadata["Name"] == "acp-gateway-bridge"
+    assert metadata["Version"] == __version__
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Requires-Python"] == "<3.15,>=3.11"
+    assert "scripts/demo" in str(metadata.get_payload())
+
+
+def test_the_installed_code_is_the_wheels(installed: Installed) -> None:
+    done = installed.run("python", "-c", "import acp_bridge, ledger; print(acp_bridge.__file__)")
+
+    assert done.stderr == ""
+    assert Path(done.stdout.strip()).is_relative_to(installed.bin.parent)
+
+
+def test_the_installed_command_tells_its_version(installed: Installed) -> None:
+    done = installed.run("acp-bridge", "--version")
+
+    assert done.returncode == 0
+    assert re.match(rf"acp-bridge {re.escape(__version__)} \(", done.stdout)
+
+
+def test_the_installed_command_shows_the_demo(installed: Installed) -> None:
+    done = installed.run("acp-bridge", "demo", "--prompt", "hi")
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+def test_the_installed_command_serves_an_editor(installed: Installed) -> None:
+    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
+
+    done = installed.run("acp-bridge", "--demo", stdin=json.dumps(request) + "\n")
+
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout.splitlines()[0])
+    assert answer["id"] == 1
+    assert answer["result"]["protocolVersion"] == 1
