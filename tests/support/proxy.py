@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+import struct
 from types import TracebackType
 from typing import Self
 
@@ -23,9 +25,10 @@ class Proxy:
         self._flowing = asyncio.Event()
         self._flowing.set()
         self._writers: set[asyncio.StreamWriter] = set()
+        self._serving: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._listen)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self._listen)
         self.port: int = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -38,7 +41,7 @@ class Proxy:
         self._server.close()
         self.cut()
         self._flowing.set()
-        await self._server.wait_closed()
+        await asyncio.gather(*self._serving)
 
     @property
     def url(self) -> str:
@@ -48,7 +51,7 @@ class Proxy:
         """Drop all connections, without goodbye, and refuse new ones until ``restore``."""
         self._open = False
         for writer in self._writers:
-            writer.transport.abort()
+            _reset(writer)
 
     def restore(self) -> None:
         """Let new connections through again."""
@@ -62,13 +65,18 @@ class Proxy:
         """Let the bytes flow again, those held back first."""
         self._flowing.set()
 
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
         try:
             if self._open:
                 await self._join(reader, writer)
         finally:
-            writer.transport.abort()
+            _reset(writer)
             self._writers.discard(writer)
 
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -85,10 +93,11 @@ class Proxy:
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            far_writer.transport.abort()
+            _reset(far_writer)
             self._writers.discard(far_writer)
             for way in ways:
                 way.cancel()
+            await asyncio.wait(ways)
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):
@@ -96,3 +105,11 @@ class Proxy:
                 await self._flowing.wait()
                 writer.write(data)
                 await writer.drain()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """Close with a TCP reset, as a broken network does, not with the end of the stream."""
+    if not writer.is_closing():
+        option = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, option)
+        writer.transport.abort()
