@@ -11,7 +11,8 @@ from typing import Any
 import orjson
 
 from acp_bridge.demo.hub import Connection, Hub, Refusal
-from acp_bridge.demo.rpc import Methods, Result
+from acp_bridge.demo.rpc import Methods
+from acp_bridge.demo.session_rpc import Result
 from acp_bridge.ids import Json
 
 

@@ -100,6 +100,32 @@ class RunFrames:
         }
         self._hub.broadcast("chat", self._chat_payload(1, "final") | {"message": message})
 
+    def empty_final(self) -> None:
+        """A ``final`` without text or reason."""
+        self._hub.broadcast("chat", self._chat_payload(1, "final"))
+
+    def failing(self, message: str, now: int) -> None:
+        """The run is about to end with an error."""
+        observed: Json = {} if self._is_old else {"errorObservation": {}}
+        told = {"error": message, "aborted": False, "livenessState": "working"}
+        self.lifecycle("finishing", **told, endedAt=now, **observed)
+
+    def failed(self, message: str, kind: str | None, detail: Json | None, started_at: int) -> None:
+        """The run has ended with an error: it is told once as the error that it is, and once
+        more in longer words."""
+        now = self._hub.clock()
+        ended: Json = {"error": message, "aborted": False, "endedAt": now}
+        extra: Json = {"errorKind": kind} if kind else {}
+        if self._is_old:
+            extra["message"] = assistant(f"Error: {message}", now)
+        else:
+            ended |= {"startedAt": started_at, "executionSettled": True}
+            names = {"provider": MODEL["modelProvider"], "model": MODEL["model"]}
+            extra["errorDetail"] = names | (detail or {})
+        self.lifecycle("error", **ended)
+        self.chat("error", errorMessage=message, **extra)
+        self.late_error(f"⚠️ Agent failed before reply: {message}")
+
     def late_error(self, text: str) -> None:
         """A second terminal of the run."""
         payload = self._chat_payload(1, "error") | {"errorMessage": text}

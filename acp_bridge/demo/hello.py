@@ -73,21 +73,30 @@ def hello(
         features["capabilities"] = []
         auth |= {"method": "token", "recoveryScope": secrets.token_urlsafe(8)}
         auth["recoveryMigrationAllowed"] = True
-        policy["attachments"] = {"maxBytes": 19_464_192, "maxImageBytes": 6_291_456}
+        policy |= {
+            "attachments": {"maxBytes": 19_464_192, "maxImageBytes": 6_291_456},
+            "allowedSessionVisibilities": ["shared"],
+            "hasMultipleSessionSharingIdentities": False,
+        }
         payload["controlUiWidgetKinds"] = []
     return payload
 
 
 def _snapshot(hub: Hub, booted_at: int) -> Json:
-    return {
+    defaults: Json = {
+        "defaultAgentId": "main",
+        "mainKey": "main",
+        "mainSessionKey": "agent:main:main",
+        "scope": "per-sender",
+    }
+    snapshot: Json = {
         "presence": [],
         "health": health(hub),
         "stateVersion": {"presence": 1, "health": 1},
         "uptimeMs": hub.clock() - booted_at,
-        "sessionDefaults": {
-            "defaultAgentId": "main",
-            "mainKey": "main",
-            "mainSessionKey": "agent:main:main",
-            "scope": "per-sender",
-        },
+        "sessionDefaults": defaults,
     }
+    if not hub.quirks.is_old:
+        defaults |= {"modelConfigured": True, "ownership": "sole", "selectionRequired": False}
+        snapshot |= {"suspension": {"phase": "accepting"}, "appliedConfigHash": "demo"}
+    return snapshot

@@ -151,6 +151,8 @@ class Approval:
     created_at: int
     expires_at: int
     decided: asyncio.Future[str] = field(repr=False)
+    kind: Json
+    """What 2026.9.6 adds to tell the kinds of approvals apart."""
 
     @property
     def allowed(self) -> list[str]:
@@ -160,6 +162,7 @@ class Approval:
     def payload(self) -> Json:
         """The approval as events and ``exec.approval.list`` carry it."""
         return {
+            **self.kind,
             "id": self.id,
             "request": self.request,
             "createdAtMs": self.created_at,
@@ -188,6 +191,16 @@ class Hub:
         if canonical not in self.sessions:
             self.sessions[canonical] = Session(canonical, self.clock())
         return self.sessions[canonical]
+
+    def busy_run(self, key: str) -> RunContext | None:
+        """The run that a new prompt of a session meets: the one it is fed into, or the last one
+        it has to wait for."""
+        running = [
+            run for run in self.runs.values() if run.session_key == key and run.status == "running"
+        ]
+        if not running:
+            return None
+        return running[0 if self.quirks.steer else -1]
 
     def readers(self) -> Iterable[Connection]:
         """Open connections that may read events."""
@@ -236,13 +249,13 @@ class Hub:
             now,
             now + round(expires_in * 1000),
             asyncio.get_running_loop().create_future(),
+            {} if self.quirks.is_old else {"approvalKind": "exec"},
         )
         self.approvals[approval.id] = approval
-        kind: Json = {} if self.quirks.is_old else {"approvalKind": "exec"}
         for connection in self.approvers():
             connection.send_event(
                 "exec.approval.requested",
-                kind | approval.payload(),
+                approval.payload(),
                 numbered=not self.quirks.is_old,
             )
         return approval

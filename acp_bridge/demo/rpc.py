@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import os.path
 import re
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable
 
-from acp_bridge.demo.hub import ADMIN, APPROVALS, READ, WRITE, Connection, Hub, Refusal
+from acp_bridge.demo.hub import ADMIN, APPROVALS, WRITE, Connection, Hub, Refusal
 from acp_bridge.demo.runs import RunContext, Script
-from acp_bridge.demo.sessions import CONTEXT_TOKENS, MODEL, THINKING, canonical_key
+from acp_bridge.demo.session_rpc import Method, Result, SessionMethods, missing_scope, text_of
+from acp_bridge.demo.sessions import canonical_key
 from acp_bridge.ids import Json
-
-Result = Json | list[Json]
-Method = Callable[[Connection, Json], Result | Awaitable[Result]]
 
 _CHAT_SEND_KEYS = frozenset(
     {
@@ -38,8 +35,6 @@ _CHAT_SEND_KEYS = frozenset(
 )
 _PROVENANCE = ("systemInputProvenance", "systemProvenanceReceipt")
 _CWD_PREFIX = re.compile(r"\A\[Working directory: ([^\n]*)\]\n\n")
-_DEFAULT_LIMIT = 100
-_HISTORY_LIMIT = 1000
 _WAIT_MS = 30_000
 _DECISIONS = frozenset({"allow-once", "allow-always", "deny"})
 
@@ -65,20 +60,11 @@ class Methods:
             "health": (None, self._health),
             "chat.send": (WRITE, self._chat_send),
             "chat.abort": (WRITE, self._chat_abort),
-            "chat.history": (READ, self._chat_history),
             "agent.wait": (WRITE, self._agent_wait),
-            "sessions.list": (READ, self._sessions_list),
-            "sessions.describe": (READ, self._sessions_describe),
-            "sessions.resolve": (READ, self._sessions_resolve),
-            "sessions.get": (READ, self._sessions_get),
-            "sessions.create": (WRITE, self._sessions_create),
-            "sessions.patch": (ADMIN if hub.quirks.is_old else WRITE, self._sessions_patch),
-            "sessions.reset": (ADMIN, self._sessions_reset),
-            "sessions.subscribe": (READ, self._sessions_subscribe),
-            "sessions.messages.subscribe": (READ, self._messages_subscribe),
             "exec.approval.list": (APPROVALS, self._approval_list),
             "exec.approval.get": (APPROVALS, self._approval_get),
             "exec.approval.resolve": (APPROVALS, self._approval_resolve),
+            **SessionMethods(hub).table,
         }
 
     def call(self, connection: Connection, method: str, params: Json) -> Result | Awaitable[Result]:
@@ -89,13 +75,13 @@ class Methods:
             raise Refusal(f"unknown method: {method}")
         scope, handler = self.table[method]
         if scope is not None and not connection.has_scope(scope):
-            raise self._missing_scope(scope)
+            raise missing_scope(self._hub, scope)
         return handler(connection, params)
 
     def start_run(self, params: Json, sender: Connection | None = None) -> RunContext:
         """Register and start a run for checked ``chat.send`` parameters."""
         session = self._hub.session(params["sessionKey"])
-        busy = self._busy_run(session.key)
+        busy = self._hub.busy_run(session.key)
         run = RunContext(self._hub, session, params, sender)
         self._hub.runs[run.run_id] = run
         if busy is not None and self._hub.quirks.steer:
@@ -149,7 +135,7 @@ class Methods:
 
     def _chat_abort(self, _connection: Connection, params: Json) -> Result:
         return self._stop(
-            canonical_key(_text(params, "sessionKey", "chat.abort")), params.get("runId")
+            canonical_key(text_of(params, "sessionKey", "chat.abort")), params.get("runId")
         )
 
     def _stop(self, key: str, run_id: str | None) -> Result:
@@ -161,7 +147,7 @@ class Methods:
         return {"ok": True, "aborted": bool(stopped), "runIds": stopped}
 
     async def _agent_wait(self, _connection: Connection, params: Json) -> Result:
-        run_id = _text(params, "runId", "agent.wait")
+        run_id = text_of(params, "runId", "agent.wait")
         run = self._hub.runs.get(run_id)
         timeout = params.get("timeoutMs", _WAIT_MS) / 1000
         try:
@@ -190,134 +176,13 @@ class Methods:
         reply = {"disposition": "visible", "text": run.answer}
         return ended | {"status": "ok"} | ({} if is_old else {"terminalReply": reply})
 
-    def _busy_run(self, key: str) -> RunContext | None:
-        runs = [run for run in self._hub.runs.values() if run.session_key == key]
-        running = [run for run in runs if run.status == "running"]
-        if not running:
-            return None
-        return running[0] if self._hub.quirks.steer else running[-1]
-
-    def _chat_history(self, _connection: Connection, params: Json) -> Result:
-        key = _text(params, "sessionKey", "chat.history")
-        limit = params.get("limit", _DEFAULT_LIMIT)
-        if limit > _HISTORY_LIMIT:
-            raise Refusal("invalid chat.history params: at /limit: must be <= 1000")
-        session = self._hub.session(key)
-        answer: Json = {
-            "sessionKey": key,
-            "sessionId": session.session_id,
-            "messages": session.messages[-limit:],
-            "defaults": self._defaults(),
-            "sessionInfo": session.row(),
-            "thinkingLevel": session.settings.get("thinkingLevel", "medium"),
-        }
-        busy = self._busy_run(session.key)
-        if busy is not None:
-            answer["inFlightRun"] = {"runId": busy.run_id, "text": busy.answer}
-            if not self._hub.quirks.is_old:
-                answer["inFlightRun"] |= {"startedAt": busy.started_at, "events": []}
-        return answer
-
-    # Sessions
-
-    def _sessions_list(self, _connection: Connection, params: Json) -> Result:
-        search = str(params.get("search") or "").lower()
-        found = [
-            session
-            for session in self._hub.sessions.values()
-            if search in session.key or search in (session.label or "").lower()
-        ]
-        found.sort(key=lambda session: session.updated_at, reverse=True)
-        limit = params.get("limit", _DEFAULT_LIMIT)
-        rows = [session.row() for session in found[:limit]]
-        if params.get("includeDerivedTitles"):
-            for row, session in zip(rows, found, strict=False):
-                row["derivedTitle"] = session.title()
-        has_more = len(found) > limit
-        return {
-            "ts": self._hub.clock(),
-            "path": "(memory)",
-            "count": len(rows),
-            "totalCount": len(found),
-            "limitApplied": limit,
-            "nextOffset": limit if has_more else None,
-            "hasMore": has_more,
-            "defaults": self._defaults(),
-            "sessions": rows,
-        }
-
-    def _sessions_describe(self, _connection: Connection, params: Json) -> Result:
-        session = self._hub.sessions.get(canonical_key(_text(params, "key", "sessions.describe")))
-        return {"session": session.row() if session is not None else None}
-
-    def _sessions_resolve(self, _connection: Connection, params: Json) -> Result:
-        key, label = params.get("key"), params.get("label")
-        for session in self._hub.sessions.values():
-            if (key and session.key == canonical_key(key)) or (label and session.label == label):
-                agent: Json = {} if self._hub.quirks.is_old else {"agentId": "main"}
-                return {"ok": True, "key": session.key} | agent
-        if params.get("allowMissing"):
-            return {"ok": False}
-        raise Refusal(
-            f"No session found: {key}" if key else f"No session found with label: {label}"
-        )
-
-    def _sessions_get(self, _connection: Connection, params: Json) -> Result:
-        session = self._hub.sessions.get(canonical_key(_text(params, "key", "sessions.get")))
-        return {"messages": session.messages if session is not None else []}
-
-    def _sessions_create(self, _connection: Connection, params: Json) -> Result:
-        session = self._hub.session(_text(params, "key", "sessions.create"))
-        session.label = params.get("label", session.label)
-        return {
-            "ok": True,
-            "key": session.key,
-            "sessionId": session.session_id,
-            "entry": session.entry(),
-            "runStarted": False,
-        }
-
-    def _sessions_patch(self, connection: Connection, params: Json) -> Result:
-        session = self._hub.session(_text(params, "key", "sessions.patch"))
-        changes = {name: value for name, value in params.items() if name != "key"}
-        if "elevatedLevel" in changes and not connection.has_scope(ADMIN):
-            raise self._missing_scope(ADMIN)
-        level = changes.get("thinkingLevel", "off")
-        if level not in THINKING["thinkingOptions"]:
-            allowed = "|".join(THINKING["thinkingOptions"])
-            raise Refusal(f"invalid thinkingLevel (use {allowed})")
-        session.label = changes.pop("label", session.label)
-        session.settings |= changes
-        session.updated_at = self._hub.clock()
-        return {
-            "ok": True,
-            "path": "(memory)",
-            "key": session.key,
-            "entry": session.entry(),
-            "resolved": {**MODEL, "agentRuntime": {"id": "auto", "source": "implicit"}},
-        }
-
-    def _sessions_reset(self, _connection: Connection, params: Json) -> Result:
-        session = self._hub.session(_text(params, "key", "sessions.reset"))
-        session.reset(self._hub.clock(), keep_id=not self._hub.quirks.is_old)
-        return {"ok": True, "key": session.key, "entry": session.entry()}
-
-    def _sessions_subscribe(self, connection: Connection, _params: Json) -> Result:
-        connection.follows_sessions = True
-        return {"subscribed": True}
-
-    def _messages_subscribe(self, connection: Connection, params: Json) -> Result:
-        key = canonical_key(_text(params, "key", "sessions.messages.subscribe"))
-        connection.followed_keys.add(key)
-        return {"subscribed": True, "key": key}
-
     # Approvals
 
     def _approval_list(self, _connection: Connection, _params: Json) -> Result:
         return [approval.payload() for approval in self._hub.approvals.values()]
 
     def _approval_get(self, _connection: Connection, params: Json) -> Result:
-        approval = self._hub.approvals.get(_text(params, "id", "exec.approval.get"))
+        approval = self._hub.approvals.get(text_of(params, "id", "exec.approval.get"))
         if approval is None:
             raise _unknown_approval()
         return {
@@ -332,7 +197,7 @@ class Methods:
         }
 
     def _approval_resolve(self, connection: Connection, params: Json) -> Result:
-        approval_id = _text(params, "id", "exec.approval.resolve")
+        approval_id = text_of(params, "id", "exec.approval.resolve")
         decision = params.get("decision")
         if decision not in _DECISIONS:
             raise Refusal("invalid decision")
@@ -354,16 +219,6 @@ class Methods:
     def _health(self, _connection: Connection, _params: Json) -> Result:
         return health(self._hub)
 
-    def _defaults(self) -> Json:
-        return {**MODEL, "contextTokens": CONTEXT_TOKENS, **THINKING}
-
-    def _missing_scope(self, scope: str) -> Refusal:
-        message = f"missing scope: {scope}"
-        if self._hub.quirks.is_old:
-            return Refusal(message)
-        details = {"code": "MISSING_SCOPE", "missingScope": scope, "requiredScopes": [scope]}
-        return Refusal(message, code="FORBIDDEN", details=details)
-
 
 def health(hub: Hub) -> Json:
     """What ``health`` answers and the event of that name carries."""
@@ -379,13 +234,6 @@ def health(hub: Hub) -> Json:
         "agents": [],
         "sessions": {"path": "(memory)", "count": len(hub.sessions), "recent": []},
     }
-
-
-def _text(params: Json, name: str, method: str) -> str:
-    value: Any = params.get(name)
-    if not isinstance(value, str):
-        raise Refusal(f"invalid {method} params: at /{name}: must be string")
-    return value
 
 
 def _unknown_approval() -> Refusal:

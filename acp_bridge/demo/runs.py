@@ -9,7 +9,7 @@ from typing import Any
 
 from acp_bridge.demo.frames import RunFrames, RunRows, assistant
 from acp_bridge.demo.hub import APPROVAL_CAPS, Connection, Hub
-from acp_bridge.demo.sessions import MODEL, Session
+from acp_bridge.demo.sessions import Session
 from acp_bridge.demo.tools import ApprovalDetails, ToolCall, denial
 from acp_bridge.ids import Json
 
@@ -160,7 +160,7 @@ class RunContext:
         call.end(output, exit_code, is_error, self._hub.clock())
         self._frames.tool(call.result(details))
         self._items(call, "end", output)
-        if call.is_command:
+        if call.is_command and exit_code is not None:
             self._frames.agent("command_output", call.output("end", output))
         self._rows.add(call.transcript_row(self._hub.clock()))
         await asyncio.sleep(0)
@@ -208,6 +208,7 @@ class RunContext:
         decision = await self.ask_approval(command, tool_call_id=call_id, cwd=cwd)
         if not decision.startswith("allow"):
             await self.tool_end(call_id, denial(command, decision), exit_code=None, is_error=True)
+            self._frames.agent("approval", self._tools[call_id].refused())
             return False
         await self.tool_update(call_id, output)
         await self.sleep(0.4)
@@ -238,10 +239,11 @@ class RunContext:
         tools = [call.name for call in self._tools.values() if not call.has_failed]
         receipt = self._frames.receipt(answer, self.started_at, tools)
         self._frames.lifecycle("end", **settled, endedAt=self.ended_at, **receipt)
-        extra: Json = {}
         if message and answer:
-            extra["message"] = assistant(answer, self._hub.clock())
-        self._frames.chat("final", stopReason=stop_reason, **extra)
+            final = assistant(answer, self._hub.clock())
+            self._frames.chat("final", stopReason=stop_reason, message=final)
+        else:
+            self._frames.empty_final()
         if self._hub.quirks.second_terminal:
             for call in self._tools.values():
                 if call.is_error:
@@ -260,18 +262,9 @@ class RunContext:
     ) -> None:
         """End the run with an error, told twice as the gateway does."""
         self.error = message
-        told = {"error": message, "aborted": False}
-        self._frames.lifecycle("finishing", **told, endedAt=self._hub.clock())
+        self._frames.failing(message, self._hub.clock())
         self._end("error", "error")
-        self._frames.lifecycle("error", **told, endedAt=self.ended_at)
-        extra: Json = {"errorKind": kind} if kind else {}
-        if self._hub.quirks.is_old:
-            extra["message"] = assistant(f"Error: {message}", self._hub.clock())
-        else:
-            names = {"provider": MODEL["modelProvider"], "model": MODEL["model"]}
-            extra["errorDetail"] = names | (detail or {})
-        self._frames.chat("error", errorMessage=message, **extra)
-        self._frames.late_error(f"⚠️ Agent failed before reply: {message}")
+        self._frames.failed(message, kind, detail, self.started_at)
         await asyncio.sleep(0)
 
     async def raw_event(self, frame: Json) -> None:
@@ -311,7 +304,7 @@ class RunContext:
     def swallow(self) -> None:
         """End a steered prompt: an empty ``final``, and its text goes to the busy run."""
         self._end("ok", "stop")
-        self._frames.chat("final")
+        self._frames.empty_final()
 
     def cut(self) -> None:
         """Lose the run without a word, as a restart does; its session remembers the loss."""

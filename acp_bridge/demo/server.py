@@ -135,9 +135,8 @@ class DemoGateway:
         if self._server is None:
             return
         if code != 1006:
-            self._hub.broadcast(
-                "shutdown", {"reason": "gateway stopping", "restartExpectedMs": None}
-            )
+            expected: Json = {"restartExpectedMs": None} if self._hub.quirks.is_old else {}
+            self._hub.broadcast("shutdown", {"reason": "gateway stopping"} | expected)
         self._hub.forget_runs()
         self.drop_connections(code, reason)
         if self._ticker is not None:

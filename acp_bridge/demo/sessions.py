@@ -103,7 +103,6 @@ class Session:
             "key": self.key,
             "kind": "direct",
             "chatType": "direct",
-            "origin": {"provider": "webchat", "surface": "webchat", "chatType": "direct"},
             "updatedAt": self.updated_at,
             "sessionId": self.session_id,
             "systemSent": True,
@@ -117,8 +116,6 @@ class Session:
             **MODEL,
             "agentRuntime": {"id": "auto", "source": "implicit"},
             "contextTokens": self.usage.context,
-            "deliveryContext": {"channel": "webchat"},
-            "lastChannel": "webchat",
             "hasActiveRun": self.is_active,
             **self.settings,
         }

@@ -84,6 +84,18 @@ class ToolCall:
             data |= {"exitCode": self.exit_code, "durationMs": self._duration(), "cwd": "/"}
         return data
 
+    def refused(self) -> Json:
+        """The data of the ``approval`` event that follows a command that was not allowed."""
+        return {
+            "phase": "resolved",
+            "kind": EXEC,
+            "status": "denied",
+            "title": "Command approval resolved",
+            "itemId": f"command:{self.id}",
+            "toolCallId": self.id,
+            "message": self.meta,
+        }
+
     def transcript_part(self) -> Json:
         """The call as a part of the assistant's message."""
         return {"type": "toolCall", "id": self.id, "name": self.name, "arguments": self.args}
