@@ -14,6 +14,9 @@ LIVE_WINDOW = 500_000
 """Characters of the answer that live messages carry; of a longer one only the end is sent."""
 
 
+_NAMES: Json = {"provider": MODEL["modelProvider"], "model": MODEL["model"]}
+
+
 def assistant(text: str, now: int) -> Json:
     """An assistant message of one text."""
     return {
@@ -106,7 +109,7 @@ class RunFrames:
 
     def failing(self, message: str, now: int) -> None:
         """The run is about to end with an error."""
-        observed: Json = {} if self._is_old else {"errorObservation": {}}
+        observed: Json = {} if self._is_old else {"errorObservation": _NAMES}
         told = {"error": message, "aborted": False, "livenessState": "working"}
         self.lifecycle("finishing", **told, endedAt=now, **observed)
 
@@ -120,8 +123,7 @@ class RunFrames:
             extra["message"] = assistant(f"Error: {message}", now)
         else:
             ended |= {"startedAt": started_at, "executionSettled": True}
-            names = {"provider": MODEL["modelProvider"], "model": MODEL["model"]}
-            extra["errorDetail"] = names | (detail or {})
+            extra["errorDetail"] = _NAMES | (detail or {})
         self.lifecycle("error", **ended)
         self.chat("error", errorMessage=message, **extra)
         self.late_error(f"⚠️ Agent failed before reply: {message}")
@@ -137,7 +139,6 @@ class RunFrames:
         """What the end of a run says of it; 2026.6.11 says nothing."""
         if self._is_old:
             return {"replayInvalid": False}
-        names = {"provider": MODEL["modelProvider"], "model": MODEL["model"]}
         disposition = "visible" if answer else "silent"
         return {
             "replayInvalid": False,
@@ -147,8 +148,8 @@ class RunFrames:
                 "runId": self._run_id,
                 "sessionId": self._session.session_id,
                 "turnId": self._run_id,
-                "requested": names,
-                "effective": names | {"responseModel": MODEL["model"]},
+                "requested": _NAMES,
+                "effective": _NAMES | {"responseModel": MODEL["model"]},
                 "successfulToolNames": tools,
                 "rerouted": False,
                 "terminalDisposition": disposition,
@@ -213,8 +214,7 @@ class RunRows:
                 {
                     "role": "assistant",
                     "content": content,
-                    "provider": MODEL["modelProvider"],
-                    "model": MODEL["model"],
+                    **_NAMES,
                     "stopReason": stop_reason,
                     "timestamp": self._hub.clock(),
                 }
