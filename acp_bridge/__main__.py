@@ -28,6 +28,7 @@ def _is_serve(argv: list[str]) -> bool:
 
 def _serve(argv: list[str]) -> int:
     wire = _set_output_aside()
+    _end_by_signal_with_a_code()
     try:
         from acp_bridge.cli.serve import run
 
@@ -60,6 +61,17 @@ def _set_output_aside() -> int:
     if sys.stdout is not None:  # noqa: TID251 - what start-up hooks left in its buffer goes to stderr
         sys.stdout.flush()  # noqa: TID251 - see above
     return wire
+
+
+def _end_by_signal_with_a_code() -> None:
+    """Until the bridge handles signals itself there is nothing to put in order, but the exit code
+    is the documented one. SIGINT raises ``KeyboardInterrupt``, as everywhere."""
+    import signal
+
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, lambda caught, _: os._exit(128 + caught))
 
 
 def _failed(error: BaseException) -> int:

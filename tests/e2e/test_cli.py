@@ -204,6 +204,17 @@ def test_no_failure_shows_a_traceback(place: Place, raised: str, code: int) -> N
     assert len(done.stderr.splitlines()) <= 2
 
 
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129), ("SIGINT", 130)])
+def test_a_signal_during_the_start_ends_it_with_the_documented_code(
+    place: Place, name: str, code: int
+) -> None:
+    place.app("import signal", f"signal.raise_signal(signal.{name})")
+
+    done = place.run()
+
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+
+
 def test_the_traceback_is_shown_on_request_and_always_in_the_log_file(
     place: Place, tmp_path: Path
 ) -> None:
