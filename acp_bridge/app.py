@@ -170,7 +170,6 @@ async def _gateway_settings(settings: Settings) -> AsyncIterator[GatewaySettings
             token_file=settings.token_file,
             password=settings.password,
             password_file=settings.password_file,
-            sources=settings.sources,
             environ=os.environ,
         ),
         scopes=settings.scopes,

@@ -324,11 +324,11 @@ class Bridge:
     # --- what is said once ---------------------------------------------------------------
 
     def _say_once(self, topic: str, text: str) -> None:
-        """On stderr now, and in the thread with the next prompt: once per process and topic."""
+        """In the thread with the next prompt, once per process and topic."""
         if topic in self._said:
             return
         self._said.add(topic)
-        log.warning(text)
+        log.info(text)
         self._notices.append(text)
 
     def _show_notices(self, session: Session, run_id: RunId) -> None:

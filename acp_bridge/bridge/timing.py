@@ -53,7 +53,7 @@ class Deadlines:
             case DeadlineKind.ACKNOWLEDGE:
                 return self.acknowledge
             case DeadlineKind.RESEND:
-                return min(self.resend_first * 2 ** (arm.attempt - 1), self.resend_most)
+                return min(self.resend_first * 2.0 ** (arm.attempt - 1), self.resend_most)
             case DeadlineKind.CANCEL:
                 return self.cancel
             case DeadlineKind.RECONNECT:

@@ -258,7 +258,12 @@ class Turn:
                 assert_never(event.state)
         if not self.state.is_final:
             return effects  # the run's own events went on meanwhile; they know better
-        return effects + self._end(report_ending(event), snapshot=event.snapshot)
+        how = self._lost() if event.state is ev.RunState.NOT_TAKEN else report_ending(event)
+        return effects + self._end(how, snapshot=event.snapshot)
+
+    def _lost(self) -> Ending:
+        """Nobody knows any more what became of the run."""
+        return report_ending(ev.RunReported(self.run_id, ev.RunState.UNKNOWN))
 
     def _may_send_again(self) -> bool:
         return self.state is TurnState.PROBING and not self._is_acknowledged
@@ -311,8 +316,7 @@ class Turn:
                 return self._abort() + self._end(Ending(None, timeout, timeout.message), False)
             case DeadlineKind.RECONNECT | DeadlineKind.PROBE:
                 self._move(Trigger.DEADLINE)
-                lost = report_ending(ev.RunReported(self.run_id, ev.RunState.UNKNOWN))
-                return self._end(lost)
+                return self._end(self._lost())
             case _:
                 assert_never(kind)
 
