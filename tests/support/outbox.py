@@ -35,7 +35,7 @@ class Wire:
 
     def write(self, data: bytes) -> None:
         self._entered.set()
-        assert self._free.wait(WAIT)
+        assert self._free.wait(10 * WAIT)
         if self.fail_with is not None:
             raise self.fail_with
         self.writes.append(data)
