@@ -95,6 +95,7 @@ async def _run(
                 clock=asyncio.get_running_loop(),
                 deadlines=Deadlines(connect=settings.connect_timeout),
                 tasks=tasks,
+                leaving=channel.ended,
                 new_id=lambda: str(uuid.uuid4()),
                 now_ms=_now_ms,
             )

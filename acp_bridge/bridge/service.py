@@ -67,7 +67,10 @@ class Surroundings:
 
 
 class Bridge:
-    """Implements ``core.ports.Handlers`` and takes the gateway's events."""
+    """Implements ``core.ports.Handlers`` and takes the gateway's events.
+
+    ``leaving`` is set when the editor has closed its input: nothing is worth waiting for then.
+    """
 
     def __init__(
         self,
@@ -82,6 +85,7 @@ class Bridge:
         clock: Clock,
         deadlines: Deadlines,
         tasks: asyncio.TaskGroup,
+        leaving: asyncio.Event,
         new_id: Callable[[], str],
         now_ms: Callable[[], int],
     ) -> None:
@@ -94,6 +98,7 @@ class Bridge:
         self._clock = clock
         self._deadlines = deadlines
         self._tasks = tasks
+        self._leaving = leaving
         self._new_id = new_id
         self._now_ms = now_ms
         self._sessions = Sessions()
@@ -114,10 +119,11 @@ class Bridge:
 
     async def initialize(self, params: Json) -> Json:
         """The ``initialize`` result; it normally follows the gateway's hello."""
-        try:
-            await self._gateway.wait_hello(INITIALIZE_WAIT)
-        except GatewayError as error:
-            log.info("initialize answered without a gateway", extra={"fields": {"why": error.code}})
+        hello = self._tasks.create_task(self._look_for_gateway())
+        leaving = self._tasks.create_task(self._leaving.wait())
+        await asyncio.wait({hello, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        hello.cancel()
+        leaving.cancel()
         return {
             "protocolVersion": negotiate_version(params.get("protocolVersion")),
             "agentCapabilities": {
@@ -129,6 +135,12 @@ class Bridge:
             "agentInfo": {"name": "acp-bridge", "title": "acp-bridge", "version": __version__},
             "authMethods": [],
         }
+
+    async def _look_for_gateway(self) -> None:
+        try:
+            await self._gateway.wait_hello(INITIALIZE_WAIT)
+        except GatewayError as error:
+            log.info("initialize answered without a gateway", extra={"fields": {"why": error.code}})
 
     async def new_session(self, request: NewSession) -> Json:
         """The ``session/new`` result. The gateway makes its session at the first prompt."""

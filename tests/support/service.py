@@ -214,6 +214,7 @@ async def conversation(
             clock=clock,
             deadlines=Deadlines(),
             tasks=tasks,
+            leaving=asyncio.Event(),
             new_id=lambda: f"id-{next(numbers)}",
             now_ms=lambda: 1_700_000_000_000,
         )
