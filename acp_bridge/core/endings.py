@@ -1,7 +1,7 @@
-"""From the end of a run to the answer of its prompt.
+"""How a run's end is told to the editor.
 
-An ending is a stop reason or an error, never both. A failed run is never a silent ``end_turn``:
-its sentence is the notice that is shown in the thread, and the error carries it too.
+An end is a stop reason of ACP or an error, never both, and an error is never a silent end: its
+text is also shown in the thread, as the *notice*, because not every editor shows error texts.
 """
 
 from __future__ import annotations
@@ -10,45 +10,54 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from acp_bridge.core.events import EndKind, RunEnded, RunReported, RunState
-from acp_bridge.errors import BridgeError, OutcomeUnknown, RunFailed
-from acp_bridge.wire.content import well_formed
+from acp_bridge.errors import BridgeError, LocalProtocolError, OutcomeUnknown, RunFailed
+from acp_bridge.wire.content import cut_middle
 
-_STOP_REASONS: Final = {"refusal": "refusal", "context_length": "max_tokens"}
-"""Failures that ACP knows as a stop reason."""
+STOP_REASONS: Final = frozenset(
+    {"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"}
+)
 
-_HINTS: Final = {
-    "timeout": "The model did not answer in time; send the prompt again.",
-    "rate_limit": "The model's provider limits the rate; wait a little and send it again.",
-    "auth": "The gateway's credentials for the model's provider do not work; check them there.",
+_TEXT_LIMIT: Final = 8 * 1024
+"""Bytes of the gateway's sentence that are passed on."""
+
+_STOP_REASON_OF_ERROR: Final = {"refusal": "refusal", "context_length": "max_tokens"}
+"""Kinds of failure for which ACP has a stop reason."""
+_SENTENCES: Final = {
+    "refusal": "The model refused to answer.",
+    "context_length": "The conversation no longer fits into the model's context window.",
 }
-_DEFAULT_HINT: Final = "The gateway's own log says more; send the prompt again when it is mended."
-
+_HINTS: Final = {
+    "timeout": "The model took too long; send the prompt again, or raise the gateway's limit.",
+    "rate_limit": "The model provider limits requests; wait a little and send the prompt again.",
+    "auth": "The gateway's key for the model provider was refused; check it on the gateway.",
+    "billing": "The gateway's account with the model provider cannot pay; check it there.",
+    "overloaded": "The model provider is overloaded; wait a little and send the prompt again.",
+    "model_not_found": "The gateway is set to a model that its provider does not have.",
+}
 _UNSAID: Final = "The agent's run failed, and the gateway did not say why."
-
-LOST: Final = (
-    "The connection was lost, and the gateway no longer knows what became of this prompt. It may"
-    " have run in part or in full: look at the workspace before you send it again."
+_LOST: Final = (
+    "The connection to the gateway was lost while it worked on this prompt, and the gateway no "
+    "longer knows what became of it. The work may have been done, in full or in part: look at "
+    "the workspace before you send it again."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a turn ends for the editor."""
+    """One of ``stop_reason`` and ``error`` is set; ``notice`` is to be shown in the thread."""
 
     stop_reason: str | None
-    """An ACP stop reason, or None with an error."""
     error: BridgeError | None
     notice: str | None
-    """What is shown in the thread before the answer."""
 
 
 def ending(event: RunEnded) -> Ending:
-    """The ending that a terminal event of the run means."""
+    """The ending for the terminal event of a run."""
     match event.kind:
         case EndKind.FINISHED:
-            return Ending(event.stop_reason or "end_turn", None, None)
+            return Ending(_stop_reason(event.stop_reason), None, _text(event.error))
         case EndKind.ABORTED:
-            return Ending("cancelled", None, _sentence(event.error))
+            return Ending("cancelled", None, _text(event.error))
         case EndKind.FAILED:
             return _failed(event)
         case _:
@@ -56,35 +65,42 @@ def ending(event: RunEnded) -> Ending:
 
 
 def report_ending(report: RunReported) -> Ending:
-    """The ending that the gateway told after a reconnect, or that it could not tell."""
+    """The ending for what the gateway said of a run after a reconnect.
+
+    *Not taken* ends a turn only if the gateway had taken the prompt before, so that its work may
+    have been done all the same. Raises ``LocalProtocolError`` for a run that goes on.
+    """
     match report.state:
         case RunState.FINISHED:
-            return Ending(report.stop_reason or "end_turn", None, None)
+            return Ending(_stop_reason(report.stop_reason), None, _text(report.error))
         case RunState.ABORTED:
-            return Ending("cancelled", None, _sentence(report.error))
+            return Ending("cancelled", None, _text(report.error))
         case RunState.FAILED:
             return _failed(RunEnded(report.run_id, EndKind.FAILED, error=report.error))
-        case RunState.UNKNOWN | RunState.NOT_TAKEN | RunState.RUNNING:
-            lost = OutcomeUnknown(LOST, hint="Check what was done before you send it again.")
-            return Ending(None, lost, LOST)
+        case RunState.UNKNOWN | RunState.NOT_TAKEN:
+            hint = "Check the files and the gateway's own view of the session first."
+            return Ending(None, OutcomeUnknown(_LOST, hint=hint), _LOST)
+        case RunState.RUNNING:
+            raise LocalProtocolError("a run that goes on has no ending")
         case _:
             assert_never(report.state)
 
 
 def _failed(event: RunEnded) -> Ending:
-    sentence = _sentence(event.error)
     kind = event.error_kind or "unknown"
-    if kind in _STOP_REASONS:
-        return Ending(_STOP_REASONS[kind], None, sentence)
-    data = {"kind": kind}
+    if kind in _STOP_REASON_OF_ERROR:
+        return Ending(_STOP_REASON_OF_ERROR[kind], None, _text(event.error) or _SENTENCES[kind])
     error = RunFailed(
-        sentence or _UNSAID,
-        hint=_HINTS.get(kind, _DEFAULT_HINT),
-        data={**data, "gateway": event.detail} if event.detail else data,
+        _text(event.error) or _UNSAID,
+        hint=_HINTS.get(kind, "See the gateway's log for the cause."),
+        data={"kind": kind, "gateway": event.detail},
     )
-    return Ending(None, error, sentence or _UNSAID)
+    return Ending(None, error, error.message)
 
 
-def _sentence(text: str | None) -> str | None:
-    """What the gateway says, or None when it says nothing."""
-    return well_formed(text.strip()) or None if text else None
+def _text(error: str | None) -> str | None:
+    return None if error is None or not error.strip() else cut_middle(error, _TEXT_LIMIT)
+
+
+def _stop_reason(given: str | None) -> str:
+    return given if given is not None and given in STOP_REASONS else "end_turn"
