@@ -109,9 +109,18 @@ def bridge_command(*options: str) -> tuple[str, ...]:
 
 
 def make_console() -> Console:
-    """A console on standard output; with ``NO_COLOR`` set it writes no escape sequence at all."""
+    """A console on standard output; with ``NO_COLOR`` set it writes no escape sequence at all.
+
+    When its reader leaves, the rest is said to nobody: an exception in the middle of the
+    conversation would leave tasks behind that complain.
+    """
     from rich.console import Console
 
+    class Patient(Console):
+        def on_broken_pipe(self) -> None:
+            self.quiet = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what waits in Python's own buffer
+
     if os.environ.get("NO_COLOR"):
-        return Console(color_system=None, highlight=False)
-    return Console(highlight=False)
+        return Patient(color_system=None, highlight=False)
+    return Patient(highlight=False)

@@ -95,7 +95,8 @@ def console_formatter(*, colour: bool, tracebacks: bool) -> logging.Formatter:
             del event[key]
         if not tracebacks:
             event.pop("exception", None)
-        return {"program": "acp-bridge", **event}
+        known = {key: value for key, value in event.items() if value not in (None, "")}
+        return {"program": "acp-bridge", **known}
 
     return _formatter(program, renderer)
 

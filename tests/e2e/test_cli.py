@@ -303,7 +303,8 @@ def test_a_start_that_logs_nothing_imports_nothing_heavy(place: Place) -> None:
     assert not {module for module in modules if module.partition(".")[0] in HEAVY}
 
 
-def test_a_reader_that_leaves_early_sees_no_traceback(place: Place) -> None:
-    done = place.run(script=f"{BRIDGE} --help | head -c 1")
+@pytest.mark.parametrize("argv", ["--help", "demo --prompt hi"])
+def test_a_reader_that_leaves_early_sees_no_traceback(place: Place, argv: str) -> None:
+    done = place.run(script=f"{BRIDGE} {argv} | head -c 1")
 
     assert done.stderr == ""

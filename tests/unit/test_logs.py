@@ -54,7 +54,9 @@ def stderr(tmp_path: Path) -> Path:
 
 def test_a_warning_is_one_short_line_with_its_fields(stderr: Path) -> None:
     with logging_to(stderr) as lines:
-        log.warning("gateway lost", extra={"fields": {"url": "ws://h", "why": "no route"}})
+        log.warning(
+            "gateway lost", extra={"fields": {"url": "ws://h", "why": "no route", "hint": None}}
+        )
 
         assert lines() == ['acp-bridge: warning: gateway lost url=ws://h why="no route"']
 
