@@ -108,6 +108,7 @@ class Connection:
             frame["seq"] = self._seq
         if self._buffered > self._max_buffered:
             if not droppable:
+                self._queue = asyncio.Queue()
                 self.close(1008, "slow consumer")
             return
         self.send(frame)
@@ -279,10 +280,13 @@ class Hub:
         if not approval.decided.done():
             approval.decided.set_result(decision)
 
-    def forget_runs(self) -> None:
-        """What a restart does: runs are cut, keys and approvals forgotten, transcripts stay."""
+    def cut_runs(self) -> None:
+        """What going down does to the runs."""
         for run in list(self.runs.values()):
             run.cut()
+
+    def forget(self) -> None:
+        """What a new start does: runs, their keys and approvals are unknown; transcripts stay."""
         self.runs.clear()
         self.approvals.clear()
         self.settled_approvals.clear()

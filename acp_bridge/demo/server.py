@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import TracebackType
+from typing import Any
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
@@ -24,6 +26,7 @@ HOST = "127.0.0.1"
 MAX_PAYLOAD = 26_214_400
 MAX_BUFFERED = 52_428_800
 HANDSHAKE_SECONDS = 15.0
+CLOSE_SECONDS = 1.0
 FIRST_FRAME_BYTES = 65_536
 
 
@@ -104,7 +107,7 @@ class DemoGateway:
 
     @property
     def runs(self) -> dict[str, RunContext]:
-        """All runs since the last restart, by run id."""
+        """All runs since the last start, by run id."""
         return self._hub.runs
 
     @property
@@ -116,6 +119,7 @@ class DemoGateway:
 
     async def start(self) -> None:
         """Listen. A second start takes the port of the first and a new boot id."""
+        self._hub.forget()
         self._boot_id, self._booted_at = str(uuid.uuid4()), self._hub.clock()
         self._server = await serve(
             self._serve,
@@ -137,12 +141,16 @@ class DemoGateway:
         if code != 1006:
             expected: Json = {"restartExpectedMs": None} if self._hub.quirks.is_old else {}
             self._hub.broadcast("shutdown", {"reason": "gateway stopping"} | expected)
-        self._hub.forget_runs()
+        self._hub.cut_runs()
         self.drop_connections(code, reason)
-        if self._ticker is not None:
-            self._ticker.cancel()
         tasks = [task for task in (self._ticker, *self._hub.tasks) if task is not None]
+        for task in tasks:
+            task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await asyncio.gather(*(c.socket.wait_closed() for c in self._hub.connections))
+        self.drop_connections()  # whoever has not read the close by now
         self._server.close()
         await self._server.wait_closed()
         self._server = None
@@ -215,7 +223,8 @@ class DemoGateway:
             if await self._shake_hands(connection):
                 async for text in socket:
                     await self._calls.receive(connection, text)
-            await writer
+            else:
+                await writer  # the refusal, and then the close
         except ConnectionClosed:
             pass
         finally:
@@ -256,7 +265,7 @@ class DemoGateway:
             connection.close(denied.close_code, denied.reason)
             return False
         if self.hold_hello is not None:
-            await self.hold_hello.wait()
+            await _first_of(self.hold_hello.wait(), connection.socket.wait_closed())
         connection.scopes, connection.caps = admission.scopes, admission.caps
         connection.client = admission.client
         connection.send(success(request_id, self._hello(connection, admission)))
@@ -288,3 +297,13 @@ class DemoGateway:
         while True:
             await asyncio.sleep(self._limits.tick_interval)
             self._hub.broadcast("tick", {"ts": self._hub.clock()})
+
+
+async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Wait for one of them; the others are dropped."""
+    tasks = [asyncio.create_task(each) for each in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -52,7 +52,7 @@ def problems(quirks: Quirks, kind: str, value: Json) -> list[str]:
 
 def is_question(command: str, event: Json) -> bool:
     asked = event["event"] == "exec.approval.requested"
-    return asked and event["payload"]["request"]["command"] == command
+    return asked and bool(event["payload"]["request"]["command"] == command)
 
 
 async def answer_approvals(client: GatewayClient) -> None:

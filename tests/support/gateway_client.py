@@ -183,6 +183,14 @@ class GatewayClient:
         await self.send({"type": "req", "id": request_id, "method": method, "params": params or {}})
         return request_id
 
+    def expect(self, request_id: str, answer: asyncio.Future[Json]) -> None:
+        """Have the frame that answers this id, whoever sent it, put into ``answer``."""
+        self._answers[request_id] = answer
+
+    def is_answered(self, request_id: str) -> bool:
+        """Whether the answer to a call has come."""
+        return self._answers[request_id].done()
+
     async def answer(self, request_id: str) -> Any:
         """Wait for the answer to a call."""
         async with asyncio.timeout(WAIT):
