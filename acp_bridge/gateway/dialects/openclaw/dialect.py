@@ -21,6 +21,8 @@ from acp_bridge.core.events import (
     Hello,
     PermissionSettled,
     RunAccepted,
+    RunEnded,
+    RunState,
     SessionChanged,
     ToolEnded,
     ToolProgress,
@@ -144,6 +146,7 @@ class OpenClawDialect:
         self._server_offset = 0.0
         self._requests: Requests[_Context] = Requests()
         self._out: list[str] = []
+        self._followed: set[RunId] = set()
         self._tool_runs: set[RunId] = set()
         self._usage: dict[SessionKey, SessionChanged] = {}
 
@@ -157,7 +160,11 @@ class OpenClawDialect:
         if self.hello is None:
             self._before_hello(frame, now)
             return []
-        return [(None, event) for event in self._fresh(frame)]
+        events = self._fresh(frame)
+        for event in events:
+            if isinstance(event, RunEnded):
+                self._unfollow(event.run_id, now)
+        return [(None, event) for event in events]
 
     def send(self, command: Command, token: int | None, now: float) -> None:
         match command:
@@ -167,7 +174,7 @@ class OpenClawDialect:
                 call = encode.command_to_call(command)
                 self._call(call, _RunRequest(command), now, ANSWER_TIMEOUT)
             case ProbeRun():
-                self._call(encode.follow_call(command), None, now, PROBE_TIMEOUT)
+                self._follow(command.run_id, now)
                 if self.hello and APPROVALS in self.hello.scopes:
                     call = encode.approvals_call()
                     self._call(call, _ApprovalsRequest(), now, PROBE_TIMEOUT)
@@ -282,13 +289,34 @@ class OpenClawDialect:
             probe.answers[part] = payload
         elif row := as_object(as_object(payload).get("message")):
             probe.whole_rows[part] = row
-        if probe.open:
+        if probe.open or self._asks_left_out_rows(probe, now):
             return []
-        if not probe.has_asked_rows:
-            probe.has_asked_rows = True
-            for row_id in left_out_rows(probe.combined()):
-                self._ask(probe, row_id, encode.message_call(probe.command, row_id), now)
-        return [] if probe.open else [(None, reported(probe.combined()))]
+        report = reported(probe.combined())
+        if report.state is not RunState.RUNNING:
+            self._unfollow(report.run_id, now)
+        return [(None, report)]
+
+    def _asks_left_out_rows(self, probe: _Probe, now: float) -> bool:
+        """Ask, once, for the answers that were too long for the history."""
+        rows = [] if probe.has_asked_rows else left_out_rows(probe.combined())
+        probe.has_asked_rows = True
+        for row_id in rows:
+            self._ask(probe, row_id, encode.message_call(probe.command, row_id), now)
+        return bool(rows)
+
+    def _follow(self, run_id: RunId, now: float) -> None:
+        """Get the run's tool events here, although another connection sent its prompt."""
+        if not self._followed:
+            self._call(encode.follow_call(), None, now, PROBE_TIMEOUT)
+        self._followed.add(run_id)
+
+    def _unfollow(self, run_id: RunId, now: float) -> None:
+        if self.hello is None or run_id not in self._followed:
+            return
+        self._followed.remove(run_id)
+        call = encode.unfollow_call()
+        if not self._followed and call[0] in self.hello.methods:  # 2026.9.6 has none
+            self._call(call, None, now, PROBE_TIMEOUT)
 
     def _expired(self, context: _Context, now: float) -> list[Outcome]:
         match context:

@@ -40,10 +40,16 @@ def command_to_call(command: StartRun | AbortRun | AnswerPermission) -> Call:
             assert_never(command)
 
 
-def follow_call(probe: ProbeRun) -> Call:
-    """Have the session's tool events sent to this connection too: they do not move by themselves
-    from the connection that sent the prompt."""
-    return "sessions.messages.subscribe", {"key": probe.session_key}
+def follow_call() -> Call:
+    """Have the tool events of all sessions sent to this connection: they do not move by themselves
+    from the connection that sent the prompt. (``sessions.messages.subscribe`` does not bring them.)
+    """
+    return "sessions.subscribe", {}
+
+
+def unfollow_call() -> Call:
+    """End that: it also brings each change of each session's row."""
+    return "sessions.unsubscribe", {}
 
 
 def history_call(probe: ProbeRun) -> Call:

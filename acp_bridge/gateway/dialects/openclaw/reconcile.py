@@ -39,6 +39,8 @@ class _Transcript:
     rows: list[Json]
     is_whole: bool
     """Whether none of the run's rows can lie before the part of the transcript that we have."""
+    guessed_prompt: Json | None
+    """The newest prompt, if it was left out and therefore may or may not be the run's."""
     has_prompt: bool
     is_newest: bool
     """Whether no later prompt follows."""
@@ -53,23 +55,23 @@ def reported(answers: Answers) -> RunReported:
     if in_flight.get("runId") == answers.run_id:
         text = as_text(in_flight.get("text"))
         return _report(answers, transcript, RunState.RUNNING, snapshot=text)
-    return (
-        _by_wait(answers, transcript)
-        or _by_ending(answers, transcript)
-        or _by_absence(answers, transcript)
-    )
+    report = _by_wait(answers, transcript)
+    if report is None and transcript.guessed_prompt is None:
+        report = _by_ending(answers, transcript) or _by_absence(answers, transcript)
+    return report or RunReported(answers.run_id, RunState.UNKNOWN)
 
 
 def left_out_rows(answers: Answers) -> list[str]:
-    """Ids of the run's own answers whose text the history left out and that should be got."""
-    in_flight = as_object(as_object(answers.history).get("inFlightRun"))
-    if in_flight.get("runId") == answers.run_id:
+    """Ids of rows that the history left out and that are needed: the run's own answers, and the
+    newest prompt if it may be the run's."""
+    history = as_object(answers.history)
+    if as_object(history.get("inFlightRun")).get("runId") == answers.run_id:
         return []
-    return [
-        row_id
-        for row in _transcript(answers).rows
-        if row.get("role") == "assistant" and _is_left_out(row) and (row_id := _row_id(row))
-    ]
+    transcript = _transcript(answers)
+    needed = [row for row in transcript.rows if row.get("role") == "assistant"]
+    if transcript.guessed_prompt:
+        needed.append(transcript.guessed_prompt)
+    return [row_id for row in needed if _is_left_out(row) and (row_id := _row_id(row))]
 
 
 def _by_wait(answers: Answers, transcript: _Transcript) -> RunReported | None:
@@ -147,14 +149,23 @@ def _transcript(answers: Answers) -> _Transcript:
     """The run's rows: those after its prompt up to the next one, and those that name the run."""
     if answers.history is None:
         return _Transcript(
-            [], is_whole=False, has_prompt=False, is_newest=False, could_hide_prompt=True
+            [],
+            is_whole=False,
+            guessed_prompt=None,
+            has_prompt=False,
+            is_newest=False,
+            could_hide_prompt=True,
         )
-    messages = [as_object(row) for row in as_list(answers.history.get("messages"))]
+    messages = [
+        answers.whole_rows.get(_row_id(row) or "", row)
+        for row in map(as_object, as_list(answers.history.get("messages")))
+    ]
     key = f"{answers.run_id}:user"
     prompts = [index for index, row in enumerate(messages) if row.get("role") == "user"]
     start = next((index for index in prompts if _prompt_key(messages[index]) == key), None)
     hidden = [i for i in prompts if _is_left_out(messages[i]) and not _prompt_key(messages[i])]
-    if start is None and hidden and hidden[-1] == prompts[-1]:
+    is_guess = start is None and bool(hidden) and hidden[-1] == prompts[-1]
+    if is_guess:
         start = hidden[-1]
     own: list[Json] = []
     is_open = False
@@ -162,12 +173,12 @@ def _transcript(answers: Answers) -> _Transcript:
         if row.get("role") == "user":
             is_open = index == start
         elif _run_of(row) == answers.run_id or (is_open and _run_of(row) is None):
-            row_id = _row_id(row)
-            own.append(answers.whole_rows.get(row_id, row) if row_id else row)
+            own.append(row)
     is_cut = len(messages) >= HISTORY_ROWS
     return _Transcript(
         own,
         is_whole=start is not None or not is_cut,
+        guessed_prompt=messages[hidden[-1]] if is_guess else None,
         has_prompt=start is not None or bool(own),
         is_newest=start is not None and start == prompts[-1],
         could_hide_prompt=bool(hidden) or is_cut,
