@@ -123,7 +123,7 @@ def _own(value: Json, cwd: str) -> Iterator[Json]:
 
 
 def _line(value: Any) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return math.floor(value) if 1 <= value < 2**31 else None
 
