@@ -25,12 +25,9 @@ def home(tmp_path: Path) -> Path:
 def demo(home: Path) -> Start:
     """``acp-bridge --demo``; not started yet."""
 
-    def start(*options: str, reads_stderr: bool = True, **environment: str) -> EditorProcess:
+    def start(*options: str) -> EditorProcess:
         return EditorProcess(
-            agent_command("--demo", *options),
-            env=editor_environment(home, **environment),
-            cwd=home,
-            reads_stderr=reads_stderr,
+            agent_command("--demo", *options), env=editor_environment(home), cwd=home
         )
 
     return start
@@ -43,12 +40,15 @@ def bridge(home: Path) -> Start:
     It puts no working directory before prompts, so that a script sees what the editor sent.
     """
 
-    def start(gateway: DemoGateway | str, *options: str, **environment: str) -> EditorProcess:
+    def start(
+        gateway: DemoGateway | str, *options: str, reads_stderr: bool = True
+    ) -> EditorProcess:
         url = gateway if isinstance(gateway, str) else gateway.url
         return EditorProcess(
             agent_command("--url", url, "--no-prefix-cwd", *options),
-            env=editor_environment(home, **environment),
+            env=editor_environment(home),
             cwd=home,
+            reads_stderr=reads_stderr,
         )
 
     return start

@@ -9,7 +9,13 @@ from acp_bridge.demo.runs import RunContext
 
 async def echo(run: RunContext) -> None:
     """Says what it was told."""
-    await run.text(run.message)
+    await say(run, run.message)
+
+
+async def say(run: RunContext, text: str) -> None:
+    """A long text comes in pieces: the gateway shows no more than its last 500,000 characters."""
+    for begin in range(0, len(text), 400_000):
+        await run.text(text[begin : begin + 400_000])
 
 
 async def endless(run: RunContext) -> None:

@@ -138,6 +138,7 @@ async def test_the_end_of_input_ends_a_process_whose_output_nobody_reads(
         await editor.until(lambda: bool(turn.tools), "a tool call")
         editor.pause_reading()
         await gateway.wait_request("chat.send")
+        editor.may_tear = True
         editor.close_stdin()
         async with asyncio.timeout(SOON):
             assert await editor.process_ended() == 0
@@ -188,6 +189,7 @@ async def test_an_editor_that_is_gone_ends_the_process_quickly_and_quietly(
         turn = editor.prompt(await editor.open(home), "babble")
         await editor.until(lambda: bool(turn.tools), "a tool call")
         editor.pause_reading()
+        editor.may_tear = True
         begun = editor.cpu_seconds()
         editor.close_stdout()
         async with asyncio.timeout(SOON):
@@ -224,8 +226,8 @@ async def test_an_editor_that_does_not_read_can_still_cancel(bridge: Start, home
 
 
 @pytest.mark.requirement("ACP-26")
-async def test_a_stderr_that_nobody_reads_blocks_nothing(demo: Start, home: Path) -> None:
-    async with demo("-vv", reads_stderr=False) as editor:
+async def test_a_stderr_that_nobody_reads_blocks_nothing(bridge: Start, home: Path) -> None:
+    async with DemoGateway(pace=0) as gateway, bridge(gateway, "-vv", reads_stderr=False) as editor:
         await editor.initialize()
         for _ in range(10):
             for index in range(1000):

@@ -49,8 +49,11 @@ async def test_what_a_library_prints_never_reaches_the_editor(home: Path) -> Non
     environment = editor_environment(
         home, PYTHONPATH=str(home), PYTHONWARNINGS="always", PYTHONASYNCIODEBUG="1"
     )
-    command = [sys.executable, "-X", "dev", "-m", "acp_bridge", "--demo"]
-    async with EditorProcess(command, env=environment, cwd=home) as editor:
+    command = [sys.executable, "-X", "dev", "-m", "acp_bridge", "--url"]
+    async with (
+        DemoGateway(pace=0) as gateway,
+        EditorProcess([*command, gateway.url], env=environment, cwd=home) as editor,
+    ):
         turn = editor.prompt(await editor.open(home, timeout=scaled(15)), "Hello")
         assert await turn.stop_reason(scaled(30)) == "end_turn"
         assert "noise: sitecustomize" in editor.stderr
@@ -59,8 +62,9 @@ async def test_what_a_library_prints_never_reaches_the_editor(home: Path) -> Non
 
 @pytest.mark.requirement("C001")
 @pytest.mark.parametrize("level", ["warning", "debug"])
-async def test_diagnostics_go_to_stderr(demo: Start, home: Path, level: str) -> None:
-    async with demo("--token", "visible-secret", "--log-level", level) as editor:
+async def test_diagnostics_go_to_stderr(bridge: Start, home: Path, level: str) -> None:
+    options = ["--token", "visible-secret", "--log-level", level]
+    async with DemoGateway(pace=0) as gateway, bridge(gateway, *options) as editor:
         turn = editor.prompt(await editor.open(home), "Hello")
         assert await turn.stop_reason(scaled(20)) == "end_turn"
         assert "--token" in editor.stderr
@@ -108,5 +112,5 @@ async def test_even_a_debug_log_holds_no_meta(bridge: Start, home: Path) -> None
         session = await editor.new_session(home, _meta={"token": "SENTINEL-meta"})
         turn = editor.prompt(session, "Hello", _meta={"token": "SENTINEL-meta"})
         assert await turn == "end_turn"
-        assert editor.stderr
+        await editor.until_stderr("prompt answered")
         assert "SENTINEL" not in editor.stderr

@@ -161,6 +161,8 @@ class EditorProcess:
         self.permissions: list[Json] = []
         """The requests for permission, whole messages."""
         self.permission_policy: PermissionPolicy = allow_once
+        self.may_tear = False
+        """Whether the agent's last line may be torn: it cannot be whole when nobody reads it."""
         self._env = dict(env)
         self._cwd = cwd
         self._oracle = oracle or AcpOracle()
@@ -168,6 +170,7 @@ class EditorProcess:
         self._reads_stderr = reads_stderr
         self._calls: dict[str, Call] = {}
         self._next_id = 0
+        self._line_begun = bytearray()
         self._changed = asyncio.Event()
         self._violation: BaseException | None = None
         self._open_permissions: dict[str, Json] = {}
@@ -213,6 +216,7 @@ class EditorProcess:
             self._stdout.resume()
             await self.wait_exit(self._grace)
             assert not self._group_is_alive(), "the agent left a process behind"
+            assert self.may_tear or not self._stdout.rest, f"torn: {self._stdout.rest[:200]!r}"
         except (AssertionError, TimeoutError) as error:
             trouble = error
         finally:
@@ -237,7 +241,8 @@ class EditorProcess:
     @property
     def stderr(self) -> str:
         """What the agent wrote to stderr so far."""
-        return b"".join(line + b"\n" for line in self._stderr.lines).decode(errors="replace")
+        lines = [*self._stderr.lines, bytes(self._stderr.rest)]
+        return b"\n".join(lines).decode(errors="replace")
 
     def report(self, trouble: BaseException | None = None) -> str:
         """What to know of the agent when a test failed."""
@@ -297,9 +302,13 @@ class EditorProcess:
     def send_raw(self, data: bytes) -> None:
         """Write bytes in one piece, whatever they are."""
         assert self._process.stdin is not None
-        for line in data.split(b"\n"):
-            with contextlib.suppress(ValueError):
-                self._oracle.sent(json.loads(line))
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            # What this editor cannot read itself is not for the oracle.
+            with contextlib.suppress(ValueError, RecursionError):
+                self._oracle.sent(json.loads(bytes(self._line_begun) + line))
+            self._line_begun.clear()
+        self._line_begun += rest
         self._process.stdin.write(data)
 
     async def drain(self, timeout: float = WAIT) -> None:

@@ -12,8 +12,8 @@ from typing import Self
 class LineReader(asyncio.Protocol):
     """Reads lines of bytes, without their newline, and tells of each.
 
-    The write end is for a child process; ``ended`` is set at the end of the pipe. A last line
-    without a newline counts as a line.
+    The write end is for a child process; ``ended`` is set at the end of the pipe. ``rest`` is what
+    came after the last newline.
     """
 
     def __init__(self, on_line: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
@@ -22,7 +22,7 @@ class LineReader(asyncio.Protocol):
         self.write_end = -1
         self._on_line = on_line
         self._on_end = on_end
-        self._buffer = bytearray()
+        self.rest = bytearray()
 
     @classmethod
     async def open(cls, on_line: Callable[[bytes], None], on_end: Callable[[], None]) -> Self:
@@ -53,16 +53,12 @@ class LineReader(asyncio.Protocol):
         # Only the new bytes are searched: a line of many MiB arrives in thousands of pieces.
         *whole, rest = data.split(b"\n")
         for piece in whole:
-            self._line(bytes(self._buffer) + piece)
-            self._buffer.clear()
-        self._buffer += rest
+            line = bytes(self.rest) + piece
+            self.rest.clear()
+            self.lines.append(line)
+            self._on_line(line)
+        self.rest += rest
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._buffer:
-            self._line(bytes(self._buffer))
         self.ended.set()
         self._on_end()
-
-    def _line(self, line: bytes) -> None:
-        self.lines.append(line)
-        self._on_line(line)
