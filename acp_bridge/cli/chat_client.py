@@ -55,8 +55,10 @@ class ChatClient:
             return
         method, params = event.message.get("method"), event.message.get("params") or {}
         if method == "session/request_permission":
+            request_id = event.message.get("id")
+            self._open[request_id] = asyncio.get_running_loop().create_future()
             tool_call_id = (params.get("toolCall") or {}).get("toolCallId")
-            self._arrived.append((event.message.get("id"), tool_call_id))
+            self._arrived.append((request_id, tool_call_id))
         elif method == "$/cancel_request" and params.get("requestId") in self._open:
             self._withdrawn.add(params["requestId"])
             self._settle(params["requestId"])
@@ -95,10 +97,9 @@ class ChatClient:
         """Ask the user, or answer as ``permission`` says. Raises the SDK's error for a cancelled
         request when the agent has withdrawn its question."""
         request_id = self._claim(tool_call.tool_call_id)
-        settled = self._open[request_id] = asyncio.get_running_loop().create_future()
         try:
             async with self._one_at_a_time:
-                chosen = await self._choose(settled, tool_call, options)
+                chosen = await self._choose(self._open[request_id], tool_call, options)
         finally:
             del self._open[request_id]
         if request_id in self._withdrawn:
@@ -133,9 +134,10 @@ class ChatClient:
         if self.permission is Permission.ASK and self._lines.is_interactive:
             return await self._ask(settled, options)
         if self.permission is Permission.ALLOW:
+            self._screen.note("Answered for you, as told.")
             return _of_kind(options, "allow_once")
         if self.permission is Permission.ASK:
-            self._screen.note("Nobody can be asked here; --yes allows.")
+            self._screen.note("Nobody can be asked here, so it is denied; --yes allows.")
         return _of_kind(options, "reject_once")
 
     async def _ask(

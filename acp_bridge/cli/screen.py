@@ -19,6 +19,7 @@ _HIDDEN: Final = frozenset(
 """Characters that reorder what is shown."""
 _OUTPUT_LINES: Final = 12
 _DIFF_LINES: Final = 40
+_TITLE_LENGTH: Final = 100
 _INDENT: Final = "    "
 _MARKS: Final = {
     "pending": ("○", "-"),
@@ -50,15 +51,15 @@ def _visible(character: str) -> str:
 class Screen:
     """Writes a conversation to a console, one block after the other.
 
-    Text of one kind flows on; a change of kind begins a new paragraph. Without colours
-    (``NO_COLOR``, no terminal) it is plain text.
+    The agent's answer and its thoughts flow on as they come; between them and the lines about
+    plans, tools and questions stands an empty line. Without a terminal it is plain text.
     """
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._encoding = console.encoding or "utf-8"
         self._is_rich = self._encoding.lower().startswith("utf")
-        self._flowing: str | None = None
+        self._kind: str | None = None
         self._ends_line = True
         self._titles: dict[str, str] = {}
         self._states: dict[str, str | None] = {}
@@ -66,15 +67,17 @@ class Screen:
 
     def message(self, text: str) -> None:
         """More of the agent's answer."""
-        self._flow("message", text, "")
+        self._begin("message")
+        self._put(text, "")
 
     def thought(self, text: str) -> None:
         """More of the agent's thoughts, dimmed."""
-        self._flow("thought", text, "dim italic")
+        self._begin("thought")
+        self._put(text, "dim italic")
 
     def plan(self, entries: Sequence[tuple[str, str]]) -> None:
         """The whole plan: contents and their states."""
-        self._block()
+        self._begin()
         self.line("Plan", "bold")
         for content, status in entries:
             self.line(f"  {self._mark(status)} {content}", _STYLES.get(status, ""))
@@ -89,36 +92,37 @@ class Screen:
     ) -> None:
         """A tool call or news of one: its title when that is new, its state when that changes,
         and whatever output or diff was not shown before."""
-        self._block()
+        self._begin()
         is_new = tool_call_id not in self._titles
         title = title or self._titles.get(tool_call_id, tool_call_id)
         if is_new or title != self._titles[tool_call_id] or self._is_news(tool_call_id, status):
             status = status or self._states.get(tool_call_id) or "pending"
             self._titles[tool_call_id], self._states[tool_call_id] = title, status
-            self.line(f"{self._mark(status)} {title}  [{status}]", _STYLES.get(status, ""))
+            shown = _clipped(title)
+            self.line(f"{self._mark(status)} {shown}  [{status}]", _STYLES.get(status, ""))
         for content in contents:
             self._tool_content(tool_call_id, content)
 
     def question(self, title: str, options: Sequence[str]) -> None:
         """A permission that is asked for, with numbered answers."""
-        self._block()
+        self._begin()
         self.line(f"Permission needed: {title}", "bold yellow")
         for number, name in enumerate(options, 1):
             self.line(f"  {number}. {name}")
 
     def note(self, text: str) -> None:
         """A remark of the client itself, dimmed."""
-        self._block()
+        self._begin()
         self.line(text, "dim")
 
     def error(self, text: str) -> None:
         """A failure."""
-        self._block()
+        self._begin()
         self.line(text, "bold red")
 
     def prompt(self, text: str) -> None:
         """What stands before the line that the user types."""
-        self._block()
+        self._begin()
         self._put(text, "bold")
 
     def entered(self) -> None:
@@ -131,17 +135,15 @@ class Screen:
 
     # Inside
 
-    def _flow(self, kind: str, text: str, style: str) -> None:
-        if self._flowing != kind:
-            self._block()
-            self._flowing = kind
-        self._put(text, style)
-
-    def _block(self) -> None:
-        """End what flows, so that the next text starts a line of its own."""
+    def _begin(self, kind: str = "lines") -> None:
+        """Begin or go on with a block."""
+        if kind == self._kind != "lines":
+            return
         if not self._ends_line:
             self._put("\n", "")
-        self._flowing = None
+        if self._kind not in (None, kind):
+            self._put("\n", "")
+        self._kind = kind
 
     def _put(self, text: str, style: str) -> None:
         shown = clean(text, self._encoding)
@@ -176,6 +178,12 @@ class Screen:
             self.line(_INDENT + line, style)
         if len(lines) > limit:
             self.line(f"{_INDENT}({len(lines) - limit} more lines)", "dim")
+
+
+def _clipped(title: str) -> str:
+    """A title on one line of bearable length."""
+    line = " ".join(title.split())
+    return line if len(line) <= _TITLE_LENGTH else f"{line[: _TITLE_LENGTH - 3]}..."
 
 
 def _diff(path: str, old: str, new: str) -> list[str]:

@@ -82,7 +82,7 @@ async def _tour(run: RunContext) -> None:
         "edit", {"path": str(where), "oldText": OLD_TEXT, "newText": NEW_TEXT}
     )
     await run.sleep(0.8)
-    await run.tool_end(edit, f"Edited {where} (canned: the file does not exist)", details={})
+    await run.tool_end(edit, f"Edited {where} (canned: no file was changed)", details={})
     await _show_plan(run, 2)
     await _say(run, "The next step needs your word: may I run the test?")
     was_allowed = await run.exec(COMMAND, TEST_OUTPUT, cwd=str(where.parent))
