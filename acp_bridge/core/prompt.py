@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from acp_bridge.core.commands import Attachment
 from acp_bridge.errors import InvalidParams, PromptTooLarge
 from acp_bridge.ids import Json
-from acp_bridge.wire.content import escape_controls, inline_data, utf8_size
+from acp_bridge.wire.content import escape_controls, inline_data, utf8_size, well_formed
 
 MAX_PROMPT: Final = 2 * 1024 * 1024
 """Bytes of UTF-8 that a prompt's text may have; the limit of the reference bridge. It keeps one
@@ -51,7 +51,7 @@ def prompt_to_message(
     """
     _check_size(sum(utf8_size(text) for text in _texts(blocks)))
     parts = [_read(index, block) for index, block in enumerate(blocks)]
-    message = "\n".join(part.text for part in parts if part.text is not None)
+    message = well_formed("\n".join(part.text for part in parts if part.text is not None))
     attachments = tuple(part.attachment for part in parts if part.attachment is not None)
     if not message.strip() and not attachments:
         raise InvalidParams("The prompt is empty.", data={"field": "prompt"})
@@ -112,12 +112,13 @@ def _resource_link(index: int, block: Json) -> _Part:
     uri = escape_controls(_string(index, block, "uri"))
     title = _optional(block, "title")
     head = f"[Resource link ({_bracketed(title)})]" if title else "[Resource link]"
+    name = _optional(block, "name")
     facts = [
-        _optional(block, "name") if _optional(block, "name") not in (title, uri) else None,
+        None if name in (title, uri, _file_name(uri)) else name,
         _optional(block, "mimeType"),
         _size(block.get("size")),
     ]
-    line = f"{head} {uri}".rstrip()
+    line = f"{head} {uri}" if uri else head
     if known := [escape_controls(fact) for fact in facts if fact]:
         line += f" ({', '.join(known)})"
     description = _optional(block, "description")
@@ -162,7 +163,7 @@ def _attachment(
     mime_type = _optional(holder, "mimeType") or url_type
     if mime_type is None and kind == "image":
         raise _refusal(index, "mimeType", "is missing")
-    return Attachment(kind, mime_type or _DEFAULT_TYPE, content, _file_name(uri))
+    return Attachment(kind, escape_controls(mime_type or _DEFAULT_TYPE), content, _file_name(uri))
 
 
 def _file_name(uri: Any) -> str | None:
@@ -173,7 +174,7 @@ def _file_name(uri: Any) -> str | None:
     except ValueError:
         return None
     name = escape_controls(unquote(path).rpartition("/")[2])
-    return name[:_MAX_NAME] or None
+    return None if name in ("", ".", "..") else name[:_MAX_NAME]
 
 
 def _string(index: int, block: Json, member: str) -> str:
@@ -185,7 +186,7 @@ def _string(index: int, block: Json, member: str) -> str:
 
 def _optional(holder: Json, member: str) -> str | None:
     value = holder.get(member)
-    return value.strip() or None if isinstance(value, str) else None
+    return value if isinstance(value, str) and value.strip() else None
 
 
 def _size(value: Any) -> str | None:
