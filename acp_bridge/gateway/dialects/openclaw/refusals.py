@@ -115,7 +115,7 @@ def _authentication(code: str, data: Json, opening: Opening) -> AuthenticationFa
     return AuthenticationFailed(f"The gateway at {opening.url} {what}", hint=hint, data=data)
 
 
-def _what_was_refused(code: str, opening: Opening) -> tuple[str, str]:
+def _what_was_refused(code: str, opening: Opening) -> tuple[str, str | None]:
     kind = "password" if "PASSWORD" in code else "token"
     if code.endswith("_MISSING"):
         return f"wants a {kind}, and none was given.", _HOW_TO_GIVE[kind]
@@ -129,7 +129,7 @@ def _what_was_refused(code: str, opening: Opening) -> tuple[str, str]:
     if code == "AUTH_RATE_LIMITED":
         return "refuses more attempts for now.", "Check the credential before trying again."
     if code.startswith("DEVICE_"):
-        return f"refused this device's identity ({code}).", "Check the clocks of both machines."
+        return f"refused this device's identity ({code}).", None
     return (
         f"refused the {kind} from {opening.source}.",
         f"Compare it with gateway.auth.{kind} on the gateway's machine.",
