@@ -33,6 +33,7 @@ from acp_bridge.core.events import (
 from acp_bridge.core.locations import locations, merged
 from acp_bridge.core.tool_text import (
     bounded,
+    is_blank,
     one_line,
     parsed_args,
     result_content,
@@ -178,9 +179,11 @@ class ToolCalls:
     def _progressed(self, event: ToolProgress) -> list[Json]:
         call, shown = self._card(event.tool_call_id, event.name)
         text = result_text(event.partial)
-        if not call.is_open or not text.strip() or text.strip() == call.output.strip():
+        if not call.is_open or is_blank(text) or not _is_due(call, text):
             return shown
-        return shown + self._output(call, text, event.partial)
+        if text.strip() == call.output.strip():
+            return shown
+        return [*shown, self._output(call, text, event.partial)]
 
     def _ended(self, event: ToolEnded) -> list[Json]:
         call, shown = self._card(event.tool_call_id, event.name)
@@ -241,9 +244,9 @@ class ToolCalls:
 
     def _more(self, call: _Call, text: str, *, is_last: bool = False) -> list[Json]:
         """Output that may have been shown already, from either stream."""
-        if call.has_result or not _is_news(call, text):
+        if call.has_result or not (is_last or not call.is_open or _is_due(call, text)):
             return []
-        return self._output(call, text, text, is_last=is_last or not call.is_open)
+        return [self._output(call, text, text)] if _is_news(call, text) else []
 
     # --- cards -----------------------------------------------------------------------------
 
@@ -274,13 +277,10 @@ class ToolCalls:
             raw_input=raw_input,
         )
 
-    def _output(self, call: _Call, text: str, result: Any, *, is_last: bool = False) -> list[Json]:
-        has_grown = len(text) >= len(call.output) * _GROWTH
-        if len(text) > _SMALL and call.output and not has_grown and not is_last:
-            return []
+    def _output(self, call: _Call, text: str, result: Any) -> Json:
         call.output = text
         call.results = result_content(result)
-        return [updates.tool_call_update(call.id, content=call.content())]
+        return updates.tool_call_update(call.id, content=call.content())
 
     def _close(self, call: _Call, failed: bool, output: str) -> Json:
         call.is_open = False
@@ -292,8 +292,13 @@ class ToolCalls:
         return updates.tool_call_update(call.id, status=_status(failed), content=content)
 
 
+def _is_due(call: _Call, text: str) -> bool:
+    """Whether an output so far is to be sent before the end."""
+    return len(text) <= _SMALL or len(text) >= len(call.output) * _GROWTH
+
+
 def _is_news(call: _Call, text: str) -> bool:
-    return bool(text.strip()) and not call.output.strip().startswith(text.strip())
+    return not is_blank(text) and not call.output.strip().startswith(text.strip())
 
 
 def _status(failed: bool) -> str:

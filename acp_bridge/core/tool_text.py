@@ -104,7 +104,12 @@ def bounded(value: Any) -> Any:
 
 def result_text(result: Any) -> str:
     """The text of a tool's result, as one string."""
-    return "\n".join(text for text in _texts(result) if text.strip())
+    return "\n".join(text for text in _texts(result) if not is_blank(text))
+
+
+def is_blank(text: str) -> bool:
+    """Whether ``text`` shows nothing. Unlike ``strip`` it copies nothing."""
+    return not text or text.isspace()
 
 
 def result_content(result: Any) -> list[Json]:
@@ -121,7 +126,7 @@ def result_content(result: Any) -> list[Json]:
             if image_room < 0:
                 block = _left_out(block)
         if block["type"] == "text":
-            if not block["text"].strip():
+            if is_blank(block["text"]):
                 continue
             block = text_block(cut_middle(block["text"], max(text_room, _LEAST_TEXT)))
             text_room -= utf8_size(block["text"])
@@ -193,7 +198,7 @@ def _blocks(result: Any) -> list[Json]:
     content = result.get("content")
     parts = content if isinstance(content, list) else []
     blocks = [block for part in parts if isinstance(part, dict) for block in _block(part)]
-    if any(block["type"] != "text" or block["text"].strip() for block in blocks):
+    if any(block["type"] != "text" or not is_blank(block["text"]) for block in blocks):
         return blocks
     texts = (result.get(name) for name in ("text", "message", "error"))
     return [text_block(text) for text in texts if isinstance(text, str)][:1]

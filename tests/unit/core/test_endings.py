@@ -29,13 +29,13 @@ def test_a_finished_run_without_a_reason_of_acp_ends_its_turn(reason: str | None
 
 
 @pytest.mark.requirement("C043")
+@pytest.mark.requirement("C044")
 def test_an_aborted_run_is_cancelled_and_says_why_if_it_does() -> None:
     assert ending(RunEnded(RUN, EndKind.ABORTED)) == Ending("cancelled", None, None)
     interrupted = ending(RunEnded(RUN, EndKind.ABORTED, error="Restarting"))
     assert interrupted == Ending("cancelled", None, "Restarting")
 
 
-@pytest.mark.requirement("C044")
 @pytest.mark.parametrize(
     ("kind", "reason"), [("refusal", "refusal"), ("context_length", "max_tokens")]
 )
@@ -48,7 +48,6 @@ def test_a_failure_that_acp_has_a_stop_reason_for_ends_with_it_and_a_notice(
     assert silent.notice
 
 
-@pytest.mark.requirement("C044")
 @pytest.mark.parametrize("kind", ["timeout", "rate_limit", "auth", "unknown", "new_kind", None])
 def test_any_other_failure_is_an_error_with_a_code_and_the_gateways_words(
     kind: str | None,

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from acp import schema
 
 from acp_bridge.core import events as ev
-from acp_bridge.core.tool_calls import ToolCalls
-from acp_bridge.ids import Json, RunId, ToolCallId
+from acp_bridge.ids import RunId, ToolCallId
 from acp_bridge.wire import updates
-from acp_bridge.wire.updates import session_update
-from tests.support.acp_oracle import conforms
+from tests.support.cards import Cards
 from tests.support.recorded import VERSIONS, Reconnected, runs
 
 RUN = RunId("r")
@@ -46,43 +42,6 @@ def output(text: str, *, is_end: bool = False, exit_code: int | None = None) -> 
     return ev.CommandOutput(RUN, A, "exec", "command ls", text, is_end, exit_code, "/gw")
 
 
-class Cards:
-    """What an editor holds after the updates, each checked against ACP."""
-
-    def __init__(self, cwd: str = "/w") -> None:
-        self.calls = ToolCalls(cwd)
-        self.cards: dict[str, Json] = {}
-        self.bytes = 0
-
-    def feed(self, *events: ev.ToolEvent) -> list[Json]:
-        return self.take(update for event in events for update in self.calls.feed(event))
-
-    def take(self, given: Iterable[Json]) -> list[Json]:
-        taken = [*given]
-        for update in taken:
-            conforms(schema.SessionNotification, session_update("s", update))  # type: ignore[arg-type]  # a plain name will do
-            self.bytes += len(json.dumps(update, ensure_ascii=False).encode())
-            fields = {k: v for k, v in update.items() if k != "sessionUpdate"}
-            if update["sessionUpdate"] == "tool_call":
-                assert update["toolCallId"] not in self.cards, "two cards of one call"
-                self.cards[update["toolCallId"]] = fields
-            else:
-                card = self.cards[update["toolCallId"]]
-                is_over = card["status"] in ("completed", "failed")
-                assert not (is_over and "status" in fields), "ended twice"
-                card.update(fields)
-        return taken
-
-    def text(self, call: ToolCallId = A) -> str:
-        contents = self.cards[call].get("content", [])
-        return "\n".join(c["content"]["text"] for c in contents if c["type"] == "content")
-
-    def status(self, call: ToolCallId = A) -> str:
-        status = self.cards[call]["status"]
-        assert isinstance(status, str)
-        return status
-
-
 class TestToolStream:
     @pytest.mark.requirement("C033")
     @pytest.mark.requirement("ACP-75")
@@ -109,12 +68,12 @@ class TestToolStream:
         assert set(ended) == {"sessionUpdate", "toolCallId", "status", "content", "rawOutput"}
         assert ended["status"] == "completed"
         assert ended["rawOutput"] == {"details": {"exitCode": 0}}
-        assert cards.text() == "one\ntwo"
+        assert cards.text(A) == "one\ntwo"
 
     def test_a_result_without_text_leaves_what_the_progress_showed(self) -> None:
         cards = Cards()
         cards.feed(start(), progress("working"), ev.ToolEnded(RUN, A, None, False, None))
-        assert (cards.status(), cards.text()) == ("completed", "working")
+        assert (cards.status(A), cards.text(A)) == ("completed", "working")
 
     def test_the_diff_stays_beside_the_result(self) -> None:
         cards = Cards()
@@ -145,7 +104,7 @@ class TestToolStream:
     ) -> None:
         cards = Cards()
         cards.feed(start(), event)
-        assert cards.status() == status
+        assert cards.status(A) == status
 
     @pytest.mark.requirement("C035")
     @pytest.mark.parametrize(
@@ -174,7 +133,7 @@ class TestToolStream:
         (late,) = cards.feed(start({"command": "ls"}))
         assert "status" not in late
         assert cards.cards[A]["title"] == "exec: command: ls"
-        assert (cards.status(), cards.text()) == ("completed", "done")
+        assert (cards.status(A), cards.text(A)) == ("completed", "done")
         assert cards.feed(end("again")) == []
 
     @pytest.mark.requirement("C035")
@@ -182,7 +141,7 @@ class TestToolStream:
     def test_progress_of_an_unseen_call_makes_the_card(self) -> None:
         cards = Cards()
         cards.feed(progress("one"))
-        assert (cards.cards[A]["title"], cards.status()) == ("exec", "in_progress")
+        assert (cards.cards[A]["title"], cards.status(A)) == ("exec", "in_progress")
 
     @pytest.mark.requirement("C035")
     def test_a_second_start_makes_no_second_card(self) -> None:
@@ -202,7 +161,7 @@ class TestToolStream:
         cards = Cards()
         cards.feed(start({"command": "ls"}), end("done"))
         assert cards.feed(progress("late")) == []
-        assert cards.text() == "done"
+        assert cards.text(A) == "done"
 
 
 class TestOutput:
@@ -216,8 +175,8 @@ class TestOutput:
         whole = "".join(lines)
         cards.feed(end(whole))
         assert cards.bytes <= 3 * len(whole)
-        assert "left out" in cards.text()
-        assert cards.text().endswith(lines[-1])
+        assert "left out" in cards.text(A)
+        assert cards.text(A).endswith(lines[-1])
 
     def test_small_output_is_shown_at_once_and_the_same_one_never_twice(self) -> None:
         cards = Cards()
@@ -230,7 +189,7 @@ class TestOutput:
     def test_output_that_does_not_grow_is_still_shown_while_it_is_small(self) -> None:
         cards = Cards()
         cards.feed(start(), progress("searching ..."), progress("found"))
-        assert cards.text() == "found"
+        assert cards.text(A) == "found"
 
 
 class TestItems:
@@ -249,7 +208,7 @@ class TestItems:
         cards.calls.assume_no_tool_stream()
         cards.feed(item("start"))
         assert cards.cards[A]["title"] == "Exec ls"
-        assert (cards.cards[A]["kind"], cards.status()) == ("execute", "in_progress")
+        assert (cards.cards[A]["kind"], cards.status(A)) == ("execute", "in_progress")
 
     def test_the_arguments_that_come_later_complete_the_card_of_an_item(self) -> None:
         cards = Cards()
@@ -257,7 +216,7 @@ class TestItems:
         cards.feed(item("start"), item("update", "1"), start({"path": "a"}, name="read"))
         assert cards.cards[A]["title"] == "read: path: a"
         assert cards.cards[A]["kind"] == "read"
-        assert cards.text() == "1"
+        assert cards.text(A) == "1"
 
     def test_news_of_an_item_that_has_no_card_makes_it(self) -> None:
         cards = Cards()
@@ -266,32 +225,32 @@ class TestItems:
         other = Cards()
         other.feed(item("end", "1\n2", failed=True, title=None, name=None, kind="patch"))
         assert (other.cards[A]["title"], other.cards[A]["kind"]) == ("tool", "edit")
-        assert (other.status(), other.text()) == ("failed", "1\n2")
+        assert (other.status(A), other.text(A)) == ("failed", "1\n2")
 
     def test_command_output_alone_makes_and_ends_a_card(self) -> None:
         cards = Cards()
         cards.feed(output("line 1"), output("line 1\nline 2"))
         assert (cards.cards[A]["title"], cards.cards[A]["kind"]) == ("command ls", "execute")
         cards.feed(output("line 1\nline 2\nline 3", is_end=True, exit_code=3))
-        assert (cards.status(), cards.text()) == ("failed", "line 1\nline 2\nline 3")
+        assert (cards.status(A), cards.text(A)) == ("failed", "line 1\nline 2\nline 3")
 
     def test_a_command_whose_exit_nobody_knows_waits_for_the_items_end(self) -> None:
         cards = Cards()
         cards.feed(output("x"), output("x\nkilled", is_end=True))
-        assert (cards.status(), cards.text()) == ("in_progress", "x\nkilled")
+        assert (cards.status(A), cards.text(A)) == ("in_progress", "x\nkilled")
         cards.feed(item("end", failed=True))
-        assert cards.status() == "failed"
+        assert cards.status(A) == "failed"
 
     def test_output_after_the_items_end_is_added_and_changes_no_status(self) -> None:
         cards = Cards()
         cards.feed(start({"command": "ls"}), item("end"))
-        assert cards.status() == "completed"
+        assert cards.status(A) == "completed"
         (late,) = cards.feed(output("x" * 5_000, is_end=True, exit_code=3))
         assert "status" not in late
-        assert cards.text() == "x" * 5_000
+        assert cards.text(A) == "x" * 5_000
         (richer,) = cards.feed(end("x" * 6_000, is_error=True))
         assert "status" not in richer
-        assert cards.text() == "x" * 6_000
+        assert cards.text(A) == "x" * 6_000
         assert cards.feed(output("y")) == []
 
     def test_the_items_end_after_the_result_adds_nothing(self) -> None:
@@ -310,7 +269,7 @@ class TestItems:
     def test_the_items_end_brings_an_output_that_was_missed(self) -> None:
         cards = Cards()
         cards.feed(start({"path": "a", "content": "x"}, name="write"), item("end", "Wrote 1 byte"))
-        assert cards.text() == "Wrote 1 byte"
+        assert cards.text(A) == "Wrote 1 byte"
         assert cards.cards[A]["content"][0]["type"] == "diff"
 
 
@@ -331,19 +290,19 @@ class TestEnds:
         cards = Cards()
         cards.feed(start(), progress("half"))
         cards.take(cards.calls.end_all(True, "Cancelled."))
-        assert cards.text() == "half\nCancelled."
+        assert cards.text(A) == "half\nCancelled."
 
     def test_the_transcripts_news_end_an_open_call(self) -> None:
         cards = Cards()
         cards.feed(start({"command": "ls"}), progress("1"))
         cards.take(cards.calls.adopt_end(A, True, "1\n2"))
-        assert (cards.status(), cards.text()) == ("failed", "1\n2")
+        assert (cards.status(A), cards.text(A)) == ("failed", "1\n2")
         assert cards.calls.adopt_end(A, False, "1\n2\n3") == []
 
     def test_the_transcripts_news_of_an_unseen_call_make_its_card(self) -> None:
         cards = Cards()
         cards.take(cards.calls.adopt_end(A, False, None))
-        assert (cards.cards[A]["title"], cards.status()) == ("tool", "completed")
+        assert (cards.cards[A]["title"], cards.status(A)) == ("tool", "completed")
 
     def test_a_command_is_matched_when_one_open_call_runs_exactly_it(self) -> None:
         cards = Cards()
