@@ -129,13 +129,13 @@ def _read_secret_file(name: str, path: str) -> str:
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
         raise ConfigError(f"{label} does not exist.") from None
-    except IsADirectoryError:
-        raise ConfigError(f"{label} is a directory, not a file.") from None
     except OSError as error:
         raise ConfigError(f"{label} cannot be read: {error.strerror}.") from None
-    with os.fdopen(descriptor, "rb") as stream:
+    try:
         _check_kind(label, file, os.fstat(descriptor))
-        raw = stream.read(MAX_FILE_BYTES + 1)
+        raw = os.read(descriptor, MAX_FILE_BYTES + 1)
+    finally:
+        os.close(descriptor)
     if len(raw) > MAX_FILE_BYTES:
         raise ConfigError(f"{label} is larger than 16 KiB; it should hold one line.")
     return _one_line(label, raw)

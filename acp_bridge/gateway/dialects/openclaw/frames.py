@@ -126,8 +126,8 @@ def _finite_or_none(digits: str) -> float | None:
 
 
 def _int64_or_float(digits: str) -> int | float | None:
-    if len(digits) <= 18:
-        return int(digits)
+    if len(digits) <= 20 and -(2**63) <= (number := int(digits)) < 2**64:
+        return number
     return _finite_or_none(digits)
 
 
