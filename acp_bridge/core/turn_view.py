@@ -59,13 +59,16 @@ class TurnView:
         return self._tool_news(news)
 
     def begin_message(self) -> list[Effect]:
-        """Something stands between: text that follows is a message of its own."""
+        """Something stands between: what follows is a message of its own."""
         self.is_empty = False
-        return self._say(self._text.break_message())
+        return [
+            *self._think(self._thoughts.break_message()),
+            *self._say(self._text.break_message()),
+        ]
 
     def thought(self, snapshot: str) -> list[Effect]:
         """A thought that only the end of the run carries."""
-        return self._think(self._thoughts.feed(None, snapshot))
+        return self._think(self._thoughts.finish(snapshot))
 
     def close(self, *, failed: bool, snapshot: str | None) -> list[Effect]:
         """End open tool calls and show the last of the text, before the turn is answered."""

@@ -601,3 +601,19 @@ async def test_initialize_needs_no_gateway() -> None:
 
         assert result["protocolVersion"] == 1
         assert isinstance(talk.gateway.trouble, GatewayUnreachable | PairingRequired)
+
+
+async def test_a_thought_after_a_tool_that_begins_alike_is_shown() -> None:
+    async with conversation() as talk:
+        session = await talk.session()
+        answer = talk.send(session)
+        run = (await talk.started()).run_id
+        await talk.gateway.emit(
+            ev.ThoughtProgress(run, "Let me look.", "Let me look."),
+            ev.ToolStarted(run, ToolCallId("t"), "read", {"path": "a"}),
+            ev.ThoughtProgress(run, "Let me look.", "Let me look."),
+            ev.RunEnded(run, ev.EndKind.FINISHED, "ok", thought="Let me look.\nLet me look."),
+        )
+        await answer.stop_reason()
+
+        assert talk.text(session, "agent_thought_chunk") == "Let me look.Let me look."
