@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import assert_never
 
 from acp_bridge.core.commands import AbortRun, AnswerPermission, StartRun
 from acp_bridge.core.events import (
@@ -87,6 +88,8 @@ def failure_to_event(
             return AbortAnswered(command.run_id, aborted=False, error=error)
         case AnswerPermission():
             return PermissionSettled(command.approval_id, error)
+        case _:
+            assert_never(command)
 
 
 def approval_to_event(payload: Json, server_ms: float | None) -> GatewayEvent:

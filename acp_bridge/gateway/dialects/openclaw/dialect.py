@@ -257,6 +257,8 @@ class OpenClawDialect:
                 return [(None, abort_to_event(command, payload))]
             case AnswerPermission():
                 return [(None, PermissionSettled(command.approval_id, None))]
+            case _:
+                assert_never(command)
 
     def _run_refused(
         self, command: StartRun | AbortRun | AnswerPermission, error: Json, now: float
