@@ -303,7 +303,7 @@ def test_a_start_that_logs_nothing_imports_nothing_heavy(place: Place) -> None:
     assert not {module for module in modules if module.partition(".")[0] in HEAVY}
 
 
-@pytest.mark.parametrize("argv", ["--help", "demo --prompt hi"])
+@pytest.mark.parametrize("argv", ["--help", "chat --demo --prompt say"])
 def test_a_reader_that_leaves_early_sees_no_traceback(place: Place, argv: str) -> None:
     done = place.run(script=f"{BRIDGE} {argv} | head -c 1")
 
