@@ -20,9 +20,10 @@ from acp_bridge.cli.chat import chat
 from acp_bridge.cli.demo import demo
 from acp_bridge.cli.failures import EXIT_CODES, say_error
 from acp_bridge.config import OPTIONS, VERBOSE, VERBOSE_HELP, Option
+from acp_bridge.gateway.dialects.openclaw.opening import MAX_PROTOCOL, MIN_PROTOCOL
 from acp_bridge.wire.acp import PROTOCOL_VERSION
 
-GATEWAY_PROTOCOLS: Final = "3-4"
+GATEWAY_PROTOCOLS: Final = f"{MIN_PROTOCOL}-{MAX_PROTOCOL}"
 
 _PROGRAM: Final = "acp-bridge"
 
