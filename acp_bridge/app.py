@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import platform
 import signal
@@ -24,22 +23,18 @@ from acp_bridge.bridge.service import Bridge, Surroundings
 from acp_bridge.bridge.timing import Deadlines
 from acp_bridge.config import Settings
 from acp_bridge.core.sessions import CreationLimit, SessionOptions
-from acp_bridge.errors import AuthenticationFailed, GatewayError
+from acp_bridge.errors import GatewayError
 from acp_bridge.front.connection import Connection
 from acp_bridge.front.router import Router
 from acp_bridge.front.stdio import Channel, claim
 from acp_bridge.gateway.client import GatewayClient
 from acp_bridge.gateway.credentials import Credentials
 from acp_bridge.gateway.settings import GatewaySettings, check_url
+from acp_bridge.logs import register_secret
 from ledger.memory import MemoryLedger
 
-log = logging.getLogger(__name__)
-
-EXIT_FAILURE = 1
 EXIT_OK = 0
 """The editor closed its end, of either direction."""
-EXIT_UNREACHABLE = 3
-EXIT_REFUSED = 4
 EXIT_SIGNAL = 128
 """Plus the number of the signal, as a shell reports it."""
 
@@ -51,17 +46,22 @@ CLOSE_GRACE = 0.3
 FLUSH_GRACE = 0.4
 
 
+Ending = int | GatewayError
+"""What the process leaves with."""
+
+
 def serve(settings: Settings, wire_fd: int) -> int:
     """Serve one editor on stdin and ``wire_fd``. Returns the exit code.
 
-    Raises ``ConfigError`` for settings that cannot work.
+    Raises ``ConfigError`` for settings that cannot work, and with ``--require-gateway`` the
+    ``GatewayError`` that prevented a hello.
     """
     with asyncio.Runner() as runner:
         return runner.run(_serve(settings, wire_fd))
 
 
 async def _serve(settings: Settings, wire_fd: int) -> int:
-    leave: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    leave: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
     with _signals(leave):
         async with _gateway_settings(settings) as gateway_settings:
             client = GatewayClient(gateway_settings)
@@ -74,14 +74,13 @@ async def _serve(settings: Settings, wire_fd: int) -> int:
 
 
 async def _run(
-    settings: Settings, client: GatewayClient, channel: Channel, leave: asyncio.Future[int]
+    settings: Settings, client: GatewayClient, channel: Channel, leave: asyncio.Future[Ending]
 ) -> int:
     ledger = MemoryLedger()
     outbox = LedgerOutbox(
         ledger, channel.write, now_ms=_now_ms, on_gone=lambda: _leave(leave, EXIT_OK)
     )
     editor = Connection(outbox)
-    code = EXIT_FAILURE
     try:
         async with asyncio.TaskGroup() as tasks:
             bridge = Bridge(
@@ -102,14 +101,17 @@ async def _run(
             await client.start(bridge.on_event)
             router = Router(bridge, outbox, editor, grace=REQUEST_GRACE)
             tasks.create_task(_read(settings, client, router, channel, leave))
-            code = await leave
+            await asyncio.wait({leave})
             await bridge.stop(TURN_GRACE)
             await outbox.flush(FLUSH_GRACE)
             outbox.close()
             raise _Left  # noqa: TRY301 - it must leave through the group, to end it
     except* _Left:
         pass
-    return code
+    ending = leave.result()
+    if isinstance(ending, GatewayError):
+        raise ending
+    return ending
 
 
 class _Left(Exception):
@@ -121,27 +123,25 @@ async def _read(
     client: GatewayClient,
     router: Router,
     channel: Channel,
-    leave: asyncio.Future[int],
+    leave: asyncio.Future[Ending],
 ) -> None:
     if settings.require_gateway:
         try:
             await client.wait_hello(settings.connect_timeout)
         except GatewayError as error:
-            log.error(error.message, extra={"fields": {"hint": error.hint or ""}})  # noqa: TRY400 - a fact for the user, not a traceback
-            refused = isinstance(error, AuthenticationFailed)
-            _leave(leave, EXIT_REFUSED if refused else EXIT_UNREACHABLE)
+            _leave(leave, error)
             return
     await router.run(channel)
     _leave(leave, EXIT_OK)
 
 
-def _leave(leave: asyncio.Future[int], code: int) -> None:
+def _leave(leave: asyncio.Future[Ending], ending: Ending) -> None:
     if not leave.done():
-        leave.set_result(code)
+        leave.set_result(ending)
 
 
 @contextlib.contextmanager
-def _signals(leave: asyncio.Future[int]) -> Iterator[None]:
+def _signals(leave: asyncio.Future[Ending]) -> Iterator[None]:
     """The signals that end the process cleanly; the first one decides the exit code."""
     loop = asyncio.get_running_loop()
     numbers = [
@@ -172,6 +172,7 @@ async def _gateway_settings(settings: Settings) -> AsyncIterator[GatewaySettings
             password=settings.password,
             password_file=settings.password_file,
             environ=os.environ,
+            learn=register_secret,
         ),
         scopes=settings.scopes,
         state_dir=settings.state_dir,

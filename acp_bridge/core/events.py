@@ -1,4 +1,4 @@
-"""What a dialect understood from the gateway's frames. All frozen; wire names do not appear here."""
+"""What a dialect understood from the gateway's frames; all frozen, without wire names."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class LinkUp:
+    """A generation began."""
+
     hello: Hello
 
 
@@ -109,6 +111,8 @@ class PlanChanged:
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted:
+    """A tool call began, with its arguments."""
+
     run_id: RunId
     tool_call_id: ToolCallId
     name: str | None
@@ -117,6 +121,8 @@ class ToolStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolProgress:
+    """Output of a tool call, whole so far."""
+
     run_id: RunId
     tool_call_id: ToolCallId
     name: str | None
@@ -125,6 +131,8 @@ class ToolProgress:
 
 @dataclass(frozen=True, slots=True)
 class ToolEnded:
+    """A tool call ended; ``result`` is all of its output."""
+
     run_id: RunId
     tool_call_id: ToolCallId
     name: str | None
@@ -164,6 +172,8 @@ class CommandOutput:
 
 
 class EndKind(StrEnum):
+    """How a run ended."""
+
     FINISHED = "finished"
     ABORTED = "aborted"
     FAILED = "failed"
@@ -198,6 +208,8 @@ class AbortAnswered:
 
 
 class RunState(StrEnum):
+    """What the gateway knows of a run after a new connection."""
+
     RUNNING = "running"
     FINISHED = "finished"
     FAILED = "failed"

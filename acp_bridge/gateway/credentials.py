@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shlex
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -50,6 +50,8 @@ class Credentials:
 
     token: _Origin | None = None
     password: _Origin | None = None
+    learn: Callable[[str], None] = lambda _value: None
+    """Told each value that is read, so that the log can keep it out of every line."""
 
     @classmethod
     def from_options(
@@ -60,6 +62,7 @@ class Credentials:
         password: str | None,
         password_file: str | os.PathLike[str] | None,
         environ: Mapping[str, str],
+        learn: Callable[[str], None] = lambda _value: None,
     ) -> Credentials:
         """Choose the origins; files are not read yet.
 
@@ -69,6 +72,7 @@ class Credentials:
         given = cls(
             token=_from_option("token", token, token_file),
             password=_from_option("password", password, password_file),
+            learn=learn,
         )
         for prefix in _PREFIXES:
             if given.token or given.password:
@@ -87,10 +91,17 @@ class Credentials:
         """
         origins = [origin for origin in (self.token, self.password) if origin]
         return AuthMaterial(
-            token=self.token.read() if self.token else None,
-            password=self.password.read() if self.password else None,
+            token=self._read(self.token),
+            password=self._read(self.password),
             source=" and ".join(origin.label for origin in origins) or "no credential",
         )
+
+    def _read(self, origin: _Origin | None) -> Secret | None:
+        if origin is None:
+            return None
+        secret = origin.read()
+        self.learn(secret.reveal())
+        return secret
 
 
 def _from_option(

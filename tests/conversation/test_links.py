@@ -1,0 +1,160 @@
+"""Turns whose link breaks, or is not there yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from acp_bridge.core import events as ev
+from acp_bridge.core.commands import AbortRun, ProbeRun, StartRun
+from acp_bridge.errors import GatewayTimeout, OutcomeUnknown, PairingRequired
+from acp_bridge.ids import RunId, ToolCallId
+from tests.support.service import conversation
+
+
+def text(run: RunId, delta: str, snapshot: str | None = None) -> ev.TextProgress:
+    return ev.TextProgress(run, delta, replace=False, snapshot=snapshot)
+
+
+def finished(run: RunId, snapshot: str | None = None, **more: Any) -> ev.RunEnded:
+    return ev.RunEnded(run, ev.EndKind.FINISHED, snapshot=snapshot, **more)
+
+
+async def test_a_prompt_without_a_link_waits_for_one() -> None:
+    async with conversation() as talk:
+        session = await talk.session()
+        await talk.gateway.down()
+        answer = talk.send(session)
+        await talk.settle()
+        assert talk.commands(StartRun) == []
+
+        await talk.gateway.up()
+        run = (await talk.started()).run_id
+        await talk.gateway.emit(finished(run, "after all"))
+        assert await answer.stop_reason() == "end_turn"
+
+
+async def test_a_refusal_that_waiting_cannot_heal_fails_the_waiting_prompt() -> None:
+    async with conversation() as talk:
+        session = await talk.session()
+        await talk.gateway.down(trouble=PairingRequired())
+        answer = talk.send(session)
+
+        assert (await answer.failure()).code == "pairing_required"
+
+
+@pytest.mark.requirement("C048")
+async def test_a_run_survives_a_drop_and_the_missed_text_is_shown_once() -> None:
+    async with conversation() as talk:
+        session = await talk.session()
+        answer = talk.send(session)
+        run = (await talk.started()).run_id
+        await talk.gateway.emit(ev.RunAccepted(run), text(run, "one ", "one "))
+        for already in ("one two ", "one two three "):
+            await talk.gateway.down()
+            await talk.gateway.up()
+            assert isinstance(talk.gateway.submitted[-1], ProbeRun)
+            report = ev.RunReported(run, ev.RunState.RUNNING, snapshot=already)
+            await talk.gateway.emit(report)
+        await talk.gateway.emit(text(run, "four", "one two three four"), finished(run))
+
+        assert await answer.stop_reason() == "end_turn"
+        assert talk.text(session) == "one two three four"
+        assert len(talk.commands(StartRun)) == 1
+
+
+@pytest.mark.requirement("C047")
+async def test_an_end_that_fell_into_the_gap_is_recovered() -> None:
+    async with conversation() as talk:
+        session = await talk.session()
+        answer = talk.send(session)
+        run = (await talk.started()).run_id
+        started = ev.ToolStarted(run, ToolCallId("t"), "exec", {"command": "make"})
+        await talk.gateway.emit(ev.RunAccepted(run), text(run, "Making.", "Making."), started)
+        await talk.gateway.down()
+        await talk.gateway.up()
+        report = ev.RunReported(
+            run,
+            ev.RunState.FINISHED,
+            snapshot="Making.Done.",
+            ended_tools=((ToolCallId("t"), False, "ok"),),
+        )
+        await talk.gateway.emit(report)
+
+        assert await answer.stop_reason() == "end_turn"
+        assert talk.text(session) == "Making.Done."
+        assert [u["status"] for _, u in talk.outbox.shown if u.get("status")][-1] == "completed"
+
+
+@pytest.mark.requirement("C052")
+async def test_an_unacknowledged_prompt_that_was_not_taken_is_sent_again_under_its_key() -> None:
+    async with conversation() as talk:
+        session = await talk.session()
+        answer = talk.send(session)
+        first = await talk.started()
+        await talk.gateway.down()
+        await talk.gateway.up()
+        await talk.gateway.emit(ev.RunReported(first.run_id, ev.RunState.NOT_TAKEN))
+
+        assert await talk.started(2) == first
+        await talk.gateway.emit(finished(first.run_id, "once"))
+        assert await answer.stop_reason() == "end_turn"
+
+
+@pytest.mark.requirement("C052")
+@pytest.mark.parametrize("state", [ev.RunState.NOT_TAKEN, ev.RunState.UNKNOWN])
+async def test_an_acknowledged_prompt_is_never_sent_twice(state: ev.RunState) -> None:
+    async with conversation() as talk:
+        session = await talk.session()
+        answer = talk.send(session)
+        run = (await talk.started()).run_id
+        await talk.gateway.emit(ev.RunAccepted(run))
+        await talk.gateway.down()
+        await talk.gateway.up()
+        await talk.gateway.emit(ev.RunReported(run, state))
+
+        error = await answer.failure()
+        assert isinstance(error, OutcomeUnknown)
+        assert error.message in talk.text(session) or talk.text(session)
+        assert len(talk.commands(StartRun)) == 1
+
+
+async def test_a_cancel_while_the_link_is_down_is_answered_and_aborts_over_the_next_link() -> None:
+    async with conversation() as talk:
+        session = await talk.session()
+        answer = talk.send(session)
+        run = (await talk.started()).run_id
+        await talk.gateway.emit(ev.RunAccepted(run))
+        await talk.gateway.down()
+        talk.bridge.cancel(session)
+        talk.clock.advance(2.0)
+        assert await answer.stop_reason() == "cancelled"
+        assert talk.commands(AbortRun) == []
+
+        await talk.gateway.up()
+        assert len(talk.commands(AbortRun)) == 1
+
+
+async def test_a_gateway_that_never_acknowledges_fails_the_prompt_and_hears_an_abort() -> None:
+    async with conversation() as talk:
+        session = await talk.session()
+        answer = talk.send(session)
+        await talk.started()
+        talk.clock.advance(60.0)
+
+        assert isinstance(await answer.failure(), GatewayTimeout)
+        assert len(talk.commands(AbortRun)) == 1
+
+
+async def test_a_link_that_stays_down_ends_in_outcome_unknown() -> None:
+    async with conversation() as talk:
+        session = await talk.session()
+        answer = talk.send(session)
+        run = (await talk.started()).run_id
+        await talk.gateway.emit(ev.RunAccepted(run))
+        await talk.gateway.down()
+        talk.clock.advance(1_800.0)
+
+        assert isinstance(await answer.failure(), OutcomeUnknown)
+        assert talk.text(session) != ""
