@@ -49,6 +49,8 @@ REFUSED_DELAYS = (10.0, 45.0)
 PARKED_DELAY = 60.0
 PAIRING_DELAY = 15.0
 """Seconds between attempts of a parked client; an approval should be noticed soon."""
+FAILED_DELAY = 5.0
+"""Seconds after a bug: often enough to go on, seldom enough not to flood the log."""
 STARTING_CAP = 2.0
 """Seconds between attempts, at most, while the gateway says that it is starting."""
 GATEWAY_STARTING = 1013
@@ -158,7 +160,7 @@ class GatewayClient:
             except Exception:
                 # A bug, ours or the sink's; the next connection may still do.
                 log.exception("the gateway client failed")
-                delay = PARKED_DELAY
+                delay = FAILED_DELAY
             await self._pause(delay)
 
     async def _attempt(self) -> float:
@@ -287,7 +289,7 @@ class GatewayClient:
     async def _deliver(self, stamped: Stamped) -> None:
         async with self._delivering:
             if stamped.generation != self._generation or self._sink is None:
-                log.info("an event of an older connection was dropped")
+                log.info("an event of no living connection was dropped")
                 return
             await self._sink(stamped)
 

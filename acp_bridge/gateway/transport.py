@@ -71,7 +71,12 @@ class WebSocketTransport:
             raise _closed(closed) from None
 
     async def close(self, code: int, reason: str) -> None:
-        await self._connection.close(code, reason)
+        try:
+            # The library bounds its handshake, but not its wait behind a send that cannot go on.
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                await self._connection.close(code, reason)
+        except TimeoutError:
+            self._connection.transport.abort()
 
 
 async def connect(url: str) -> WebSocketTransport:
