@@ -54,7 +54,8 @@ class AcpOracle:
 
     def __init__(self, *, order: bool = True) -> None:
         self._asked: dict[str, list[tuple[str, Any]]] = defaultdict(list)
-        self._open: dict[str, Any] = {}
+        self._open: set[str] = set()
+        self._may_be_withdrawn: set[str] = set()
         self._order = OrderRules() if order else None
 
     def sent(self, message: Any) -> None:
@@ -64,8 +65,8 @@ class AcpOracle:
         method = message.get("method")
         if isinstance(method, str) and "id" in message:
             self._asked[_key(message["id"])].append((method, message.get("params")))
-        elif method is None and "id" in message:
-            self._open.pop(_key(message["id"]), None)
+        elif method is None and "id" in message and _key(message["id"]) in self._open:
+            self._open.remove(_key(message["id"]))
         if self._order and isinstance(method, str):
             self._order.asked(method, message.get("params"))
 
@@ -92,15 +93,20 @@ class AcpOracle:
             key = _key(message["id"])
             if key in self._open:
                 _fail("two open requests of the agent share an id", message)
-            self._open[key] = params
+            self._open.add(key)
+            self._may_be_withdrawn.add(key)
         if method == "$/cancel_request":
             self._withdrawn(message)
         if self._order:
             self._order.called(method, params)
 
     def _withdrawn(self, message: dict[str, Any]) -> None:
-        if self._open.pop(_key(message["params"]["requestId"]), None) is None:
-            _fail("a request that is not open was withdrawn", message)
+        # One that was answered may be withdrawn too: the answer may have been on its way.
+        key = _key(message["params"]["requestId"])
+        if key not in self._may_be_withdrawn:
+            _fail("a request was withdrawn that was never made, or twice", message)
+        self._may_be_withdrawn.remove(key)
+        self._open.discard(key)
 
     def _answer(self, message: dict[str, Any]) -> None:
         _only(message, {"jsonrpc", "id", "result", "error"})
