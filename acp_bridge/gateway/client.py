@@ -313,7 +313,12 @@ class GatewayClient:
         if key in self._told:
             return
         self._told.add(key)
-        log.warning(phrase, extra={"fields": {"reason": error.message, "hint": error.hint}})
+        fields = {
+            "reason": error.message,
+            "hint": error.hint,
+            "url_source": self._settings.url_source,
+        }
+        log.warning(phrase, extra={"fields": fields})
 
     def _tell_missing_scopes(self, hello: Hello) -> None:
         for missing in missing_scopes(hello):

@@ -17,20 +17,17 @@ def make_private_directory(directory: Path) -> None:
             directory.mkdir(mode=0o700)
 
 
-def write_new(path: Path, content: bytes) -> bool:
-    """Make ``path`` with mode 0600; False if it is there already, which leaves it untouched.
+def write_new(path: Path, content: bytes) -> None:
+    """Make ``path`` with mode 0600; what is there already stays untouched.
 
     Of two processes that do this at once exactly one succeeds, and nobody ever sees half a file.
     """
     temporary = _temporary(path, content)
     try:
-        _claim(temporary, path)
-    except FileExistsError:
-        return False
+        with contextlib.suppress(FileExistsError):
+            _claim(temporary, path)
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            temporary.unlink()
-    return True
+        temporary.unlink(missing_ok=True)
 
 
 def replace(path: Path, content: bytes) -> None:

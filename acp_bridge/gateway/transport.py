@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from typing import Protocol
 
@@ -18,6 +19,9 @@ MAX_FRAME = 64 * 1024 * 1024
 piece; above this the gateway must be broken."""
 OPEN_TIMEOUT = 10.0
 CLOSE_TIMEOUT = 1.0
+
+_library_log = logging.getLogger(f"{__name__}.library")
+_library_log.setLevel(logging.INFO)  # below it, the library logs whole frames, tokens and all
 
 ABNORMAL = 1006
 """The close code of a connection that ended without one."""
@@ -94,6 +98,7 @@ async def connect(url: str) -> WebSocketTransport:
             ping_interval=None,  # the gateway's ticks are the signs of life
             max_size=MAX_FRAME,
             compression=None,
+            logger=_library_log,
             proxy=None if is_loopback(url) else True,
         )
     except InvalidStatus as error:

@@ -158,7 +158,7 @@ def test_a_damaged_token_file_counts_as_empty_and_heals(
 ) -> None:
     (tmp_path / "device-tokens.json").write_text(content)
     tokens = DeviceTokens(tmp_path)
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, logger="acp_bridge"):
         assert tokens.load(URL, "device") is None
     tokens.save(URL, "device", TOKEN)
     assert tokens.load(URL, "device") == TOKEN
