@@ -1,32 +1,100 @@
-"""What can go wrong with a ledger.
+"""What can go wrong with a ledger. Each error is a sentence, and most carry a hint what to do.
 
-LedgerError
-├── SchemaBehind / SchemaAhead     the database and the code differ
-├── LedgerBusy                     retryable
-├── LedgerCorrupt
-└── EntryTooLarge
+LedgerError                 message, hint, is_retryable
+├── BadLedgerUrl            no URL that a ledger can have
+├── DriverMissing           the database's driver is not installed
+├── LedgerUnreachable       no answer from the server                     retryable
+├── LedgerRefused           the server does not let us in, or not do that
+├── LedgerReadOnly          file, directory or server cannot be written
+├── NotALedger              something else lies where the ledger should be
+├── LedgerCorrupt           the data is damaged
+├── LedgerFull              no space left                                 retryable
+├── LedgerBusy              another process holds the lock for too long   retryable
+├── SchemaBehind            the database is older than the code
+├── SchemaAhead             the database is newer than the code
+├── UnknownSession          a change of a session that is not there
+├── EntryTooLarge           one entry is larger than the ledger may be
+└── LedgerClosed            used after ``close``
 """
+
+from __future__ import annotations
+
+from typing import ClassVar
 
 
 class LedgerError(Exception):
-    """The ledger failed."""
+    """The ledger failed.
+
+    Nothing of the call was done. ``hint`` says what would help.
+    """
+
+    is_retryable: ClassVar[bool] = False
+    """Whether the same call may succeed later although nobody did anything about it."""
+
+    def __init__(self, message: str | None = None, *, hint: str | None = None) -> None:
+        # Without a message the class's own sentence is the text.
+        self.message = message or str(type(self).__doc__).partition("\n")[0]
+        self.hint = hint
+        super().__init__(self.message)
 
 
-class SchemaBehind(LedgerError):
-    """The database is older than the code."""
+class BadLedgerUrl(LedgerError):
+    """The URL names no kind of database that a ledger can be kept in."""
 
 
-class SchemaAhead(LedgerError):
-    """The database is newer than the code."""
+class DriverMissing(LedgerError):
+    """The Python package that talks to this kind of database is not installed."""
 
 
-class LedgerBusy(LedgerError):
-    """The ledger is locked; trying again may help."""
+class LedgerUnreachable(LedgerError):
+    """The database server does not answer, or the connection to it broke."""
+
+    is_retryable = True
+
+
+class LedgerRefused(LedgerError):
+    """The database server refuses the user, the database or the operation."""
+
+
+class LedgerReadOnly(LedgerError):
+    """The ledger's file, directory or server cannot be written."""
+
+
+class NotALedger(LedgerError):
+    """Where the ledger should be lies something else, which is left alone."""
 
 
 class LedgerCorrupt(LedgerError):
-    """The ledger's file is damaged."""
+    """The ledger's data is damaged."""
+
+
+class LedgerFull(LedgerError):
+    """There is no space left for the ledger."""
+
+    is_retryable = True
+
+
+class LedgerBusy(LedgerError):
+    """The ledger was locked by another process for longer than this one may wait."""
+
+    is_retryable = True
+
+
+class SchemaBehind(LedgerError):
+    """The database is older than the code, and is not upgraded without being asked to."""
+
+
+class SchemaAhead(LedgerError):
+    """The database is newer than the code, which therefore only reads it."""
+
+
+class UnknownSession(LedgerError):
+    """A change belongs to a session that the ledger does not have (or not for this owner)."""
 
 
 class EntryTooLarge(LedgerError):
-    """One entry is larger than the ledger takes."""
+    """One entry is larger than the whole ledger may be."""
+
+
+class LedgerClosed(LedgerError):
+    """The ledger was used after it had been closed."""

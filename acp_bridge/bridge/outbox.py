@@ -30,11 +30,19 @@ from acp_bridge.bridge.outbox_items import (
     weigh_text,
 )
 from acp_bridge.core.ports import Entry
+from acp_bridge.errors import OutcomeUnknown
 from acp_bridge.ids import Json, SessionId
 from acp_bridge.wire import jsonrpc
-from ledger.errors import LedgerError
-from ledger.model import NewEntry
-from ledger.port import EventLedger
+from ledger import (
+    Change,
+    EventLedger,
+    Incomplete,
+    LedgerError,
+    NewEntry,
+    RunClosed,
+    RunOpened,
+    RunState,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -163,7 +171,7 @@ class LedgerOutbox:
     def _run(self) -> None:
         try:
             while batch := self._take():
-                self._record([_new_entry(item.entry, item.at) for item in batch if item.entry])
+                self._record([item for item in batch if item.entry])
                 self._call(0, [item.recorded for item in batch if item.recorded])
                 self._show(batch)
                 weight = sum(item.weight for item in batch)
@@ -207,21 +215,25 @@ class LedgerOutbox:
         _log.warning("a line too long for the editor was left out", extra=fields)
         return b""
 
-    def _record(self, entries: list[NewEntry]) -> None:
-        if not entries or self._is_appended(entries):
+    def _record(self, items: list[Item]) -> None:
+        by_session: dict[str, list[Change]] = {}
+        changes: list[Change] = []
+        for item in items:
+            if item.entry:
+                own = _changes(item.entry, item.at)
+                changes += own
+                by_session.setdefault(item.entry.session_id, []).extend(own)
+        if not changes or self._is_written(changes):
             return
-        by_session: dict[str, list[NewEntry]] = {}
-        for entry in entries:
-            by_session.setdefault(entry.session_id, []).append(entry)
         for session_id, own in by_session.items():
             # A fault of one session must not cost the record of the others.
-            if len(by_session) == 1 or not self._is_appended(own):
+            if len(by_session) == 1 or not self._is_written(own):
                 with contextlib.suppress(LedgerError):
-                    self._ledger.mark_incomplete(session_id)
+                    self._ledger.write([Incomplete(session_id)])
 
-    def _is_appended(self, entries: list[NewEntry]) -> bool:
+    def _is_written(self, changes: list[Change]) -> bool:
         try:
-            self._ledger.append(entries)
+            self._ledger.write(changes)
         except LedgerError as error:
             level = logging.DEBUG if self._has_warned else logging.WARNING
             self._has_warned = True
@@ -231,8 +243,9 @@ class LedgerOutbox:
         return True
 
 
-def _new_entry(entry: Entry, at: int) -> NewEntry:
-    return NewEntry(
+def _changes(entry: Entry, at: int) -> list[Change]:
+    """The entry itself; a prompt also opens its run, and an outcome closes it."""
+    new = NewEntry(
         session_id=entry.session_id,
         kind=entry.record.kind,
         payload=entry.record.payload,
@@ -240,6 +253,23 @@ def _new_entry(entry: Entry, at: int) -> NewEntry:
         run_id=entry.run_id,
         generation=entry.generation,
     )
+    if entry.run_id is None:
+        return [new]
+    if new.kind == "prompt":
+        return [RunOpened(entry.run_id, entry.session_id, at), new]
+    if new.kind == "outcome":
+        return [new, _run_closed(entry.run_id, at, new.payload)]
+    return [new]
+
+
+def _run_closed(run_id: str, at: int, outcome: Json) -> RunClosed:
+    if "error" in outcome:
+        code = outcome["error"].get("data", {}).get("code")
+        state = RunState.UNKNOWN if code == OutcomeUnknown.code else RunState.FAILED
+        return RunClosed(run_id, at, state, error_code=code)
+    stop_reason = outcome["stop_reason"]
+    state = RunState.CANCELLED if stop_reason == "cancelled" else RunState.FINISHED
+    return RunClosed(run_id, at, state, stop_reason=stop_reason)
 
 
 def _fields(**fields: Any) -> Json:

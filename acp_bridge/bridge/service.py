@@ -155,7 +155,7 @@ class Bridge:
             self._reset_keys.add(key)
         session = Session(session_id, key, request.cwd, wanted.prefix_cwd)
         record = LedgerSession(session_id, key, request.cwd, self._now_ms())
-        await asyncio.to_thread(self._ledger.open_session, record)
+        await asyncio.to_thread(self._ledger.write, [record])
         turns = self._prompting.turns
         self._sessions.add(session, is_busy=lambda sid: turns.live(sid) is not None)
         if request.mcp_servers:

@@ -1,126 +1,198 @@
-"""What every ledger promises, whatever it is made of."""
+"""What every ledger promises, whatever it is made of: writing and reading back."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from ledger import EventLedger, LedgerError, NewEntry, NewSession, SessionRecord
-from ledger.memory import MemoryLedger
-
-IMPLEMENTATIONS: dict[str, Callable[[], EventLedger]] = {"memory": MemoryLedger}
-
-
-@pytest.fixture(params=IMPLEMENTATIONS)
-def ledger(request: pytest.FixtureRequest) -> Iterator[EventLedger]:
-    ledger = IMPLEMENTATIONS[request.param]()
-    yield ledger
-    ledger.close()
-
-
-def session(session_id: str = "s1", at: int = 1000) -> NewSession:
-    return NewSession(session_id, f"agent:{session_id}", "/work", at)
-
-
-def entry(text: str, session_id: str = "s1", at: int = 2000) -> NewEntry:
-    return NewEntry(session_id, "update", {"text": text}, at, run_id="r1", generation=3)
-
-
-def texts(ledger: EventLedger, session_id: str = "s1") -> list[str]:
-    replay = ledger.read(session_id)
-    assert replay is not None
-    return [entry.payload["text"] for entry in replay.entries]
+from ledger import (
+    LEASE_MS,
+    Change,
+    DeleteSession,
+    Entry,
+    EventLedger,
+    Incomplete,
+    LedgerClosed,
+    NewEntry,
+    Page,
+    Replay,
+    RunClosed,
+    RunOpened,
+    RunState,
+    SessionClosed,
+    SessionRecord,
+    SessionShared,
+    SessionTitle,
+    Stats,
+    UnknownSession,
+)
+from tests.support.ledgers import entry, record, replay, session, texts
 
 
-def is_complete(ledger: EventLedger, session_id: str = "s1") -> bool:
-    replay = ledger.read(session_id)
-    assert replay is not None
-    return replay.session.complete
+def test_a_new_session_is_complete_live_and_empty(ledger: EventLedger) -> None:
+    ledger.write([session(owner="me", host="here", gateway="ws://127.0.0.1:1")])
+    assert replay(ledger) == Replay(
+        SessionRecord(
+            session_id="s1",
+            session_key="agent:s1",
+            cwd="/w/project",
+            title=None,
+            complete=True,
+            created_at=1000,
+            updated_at=1000,
+            lease_until=1000 + LEASE_MS,
+            owner="me",
+            host="here",
+            gateway="ws://127.0.0.1:1",
+        ),
+        entries=(),
+        runs=(),
+    )
 
 
-def test_a_new_session_is_complete_and_empty(ledger: EventLedger) -> None:
-    record = ledger.open_session(session())
-    assert record == SessionRecord("s1", "agent:s1", "/work", None, True, 1000, 1000)
-    replay = ledger.read("s1")
-    assert replay is not None
-    assert (replay.session, replay.entries) == (record, ())
-
-
-def test_opening_again_returns_what_is_stored_unchanged(ledger: EventLedger) -> None:
-    first = ledger.open_session(session())
-    ledger.append([entry("one", at=1000)])
-    assert ledger.open_session(NewSession("s1", "other", "/other", 9000)) == first
+@pytest.mark.parametrize("complete", [True, False])
+def test_opening_again_keeps_the_history_and_whether_it_is_whole(
+    ledger: EventLedger, complete: bool
+) -> None:
+    ledger.write([session(complete=complete), entry("one", at=1500)])
+    ledger.write([SessionTitle("s1", "Title", 1600)])
+    ledger.write([session(at=9000, owner="other", host="there", complete=not complete)])
+    now = record(ledger)
     assert texts(ledger) == ["one"]
+    assert (now.complete, now.title, now.owner, now.host) == (complete, "Title", None, None)
+    assert (now.created_at, now.updated_at) == (1000, 1600)
+
+
+def test_opening_again_replaces_key_and_directory_where_given(ledger: EventLedger) -> None:
+    ledger.write([session()])
+    ledger.write([session(session_key="agent:canonical", cwd="")])
+    assert (record(ledger).session_key, record(ledger).cwd) == ("agent:canonical", "/w/project")
+    ledger.write([session(session_key="", cwd="/w/moved")])
+    assert (record(ledger).session_key, record(ledger).cwd) == ("agent:canonical", "/w/moved")
 
 
 def test_entries_come_back_as_given_and_numbered_from_one(ledger: EventLedger) -> None:
-    ledger.open_session(session())
-    stored = ledger.append([entry("one"), entry("two")])
-    stored = [*stored, *ledger.append([entry("three")])]
-    replay = ledger.read("s1")
-    assert replay is not None
-    assert list(replay.entries) == stored
-    assert [(e.seq, e.payload["text"]) for e in stored] == [(1, "one"), (2, "two"), (3, "three")]
-    assert {(e.session_id, e.kind, e.at, e.run_id, e.generation) for e in stored} == {
-        ("s1", "update", 2000, "r1", 3)
-    }
+    ledger.write([session(), entry("one"), entry("two", run_id="r1", generation=3)])
+    ledger.write([NewEntry("s1", "outcome", {"k": []}, 4000, entry_key="key")])
+    assert replay(ledger).entries == (
+        Entry("s1", 1, "update", {"text": "one"}, 2000),
+        Entry("s1", 2, "update", {"text": "two"}, 2000, "r1", 3),
+        Entry("s1", 3, "outcome", {"k": []}, 4000, entry_key="key"),
+    )
 
 
 def test_each_session_has_numbers_of_its_own(ledger: EventLedger) -> None:
-    ledger.open_session(session("s1"))
-    ledger.open_session(session("s2"))
-    stored = ledger.append([entry("a", "s1"), entry("b", "s2"), entry("c", "s1")])
-    assert [(e.session_id, e.seq) for e in stored] == [("s1", 1), ("s2", 1), ("s1", 2)]
+    ledger.write([session("s1"), session("s2")])
+    ledger.write([entry("a", "s1"), entry("b", "s2"), entry("c", "s1")])
     assert texts(ledger, "s1") == ["a", "c"]
     assert texts(ledger, "s2") == ["b"]
 
 
-def test_an_entry_makes_its_session_younger(ledger: EventLedger) -> None:
-    ledger.open_session(session(at=1000))
-    ledger.append([entry("one", at=5000)])
-    replay = ledger.read("s1")
-    assert replay is not None
-    assert (replay.session.created_at, replay.session.updated_at) == (1000, 5000)
+def test_an_entry_makes_its_session_younger_and_never_older(ledger: EventLedger) -> None:
+    ledger.write([session(at=1000)])
+    ledger.write([entry("one", at=5000)])
+    ledger.write([entry("two", at=3000)])
+    now = record(ledger)
+    assert (now.created_at, now.updated_at) == (1000, 5000)
+    assert now.lease_until == 5000 + LEASE_MS
 
 
-def test_nothing_is_appended_when_one_entry_cannot_be(ledger: EventLedger) -> None:
-    ledger.open_session(session())
-    with pytest.raises(LedgerError):
-        ledger.append([entry("one"), entry("two", "unknown"), entry("three")])
-    assert texts(ledger) == []
-    assert ledger.append([entry("four")])[0].seq == 1
+def test_a_second_entry_with_the_same_key_is_ignored(ledger: EventLedger) -> None:
+    ledger.write([session("s1"), session("s2")])
+    ledger.write([entry("one", entry_key="k"), entry("again", entry_key="k"), entry("two")])
+    ledger.write([entry("once more", entry_key="k"), entry("three", entry_key="other")])
+    ledger.write([entry("elsewhere", "s2", entry_key="k")])
+    assert texts(ledger) == ["one", "two", "three"]
+    assert texts(ledger, "s2") == ["elsewhere"]
 
 
-def test_appending_nothing_is_allowed(ledger: EventLedger) -> None:
-    assert list(ledger.append([])) == []
+@pytest.mark.parametrize(
+    "change",
+    [
+        entry("x", "unknown"),
+        RunOpened("r1", "unknown", 1),
+        SessionTitle("unknown", "T", 1),
+        SessionShared("unknown"),
+    ],
+    ids=lambda change: type(change).__name__,
+)
+def test_nothing_is_written_when_one_change_cannot_be_made(
+    ledger: EventLedger, change: Change
+) -> None:
+    ledger.write([session(), entry("one")])
+    before = replay(ledger)
+    with pytest.raises(UnknownSession, match="unknown"):
+        ledger.write(
+            [session("s2"), entry("two"), SessionTitle("s1", "T", 1), change, Incomplete("s1")]
+        )
+    assert replay(ledger) == before
+    assert ledger.read("s2") is None
+    ledger.write([entry("three")])
+    assert texts(ledger) == ["one", "three"]
 
 
-def test_an_incomplete_session_stays_so(ledger: EventLedger) -> None:
-    ledger.open_session(session())
-    ledger.mark_incomplete("s1")
-    ledger.append([entry("one")])
-    assert not is_complete(ledger)
-    assert not ledger.open_session(session()).complete
-    assert texts(ledger) == ["one"]
+def test_writing_nothing_is_allowed(ledger: EventLedger) -> None:
+    ledger.write([])
 
 
-def test_unknown_sessions_are_no_error_where_nothing_is_written(ledger: EventLedger) -> None:
-    ledger.mark_incomplete("unknown")
-    ledger.delete_session("unknown")
+def test_unknown_sessions_are_no_error_where_nothing_could_be_lost(ledger: EventLedger) -> None:
+    ledger.write([Incomplete("unknown"), SessionClosed("unknown"), DeleteSession("unknown")])
+    ledger.write([RunClosed("unknown", 1, RunState.FINISHED)])
     assert ledger.read("unknown") is None
 
 
+def test_an_incomplete_session_stays_so(ledger: EventLedger) -> None:
+    ledger.write([session(), Incomplete("s1"), entry("one")])
+    ledger.write([session(complete=True)])
+    assert not record(ledger).complete
+    assert texts(ledger) == ["one"]
+
+
+def test_a_title_may_change(ledger: EventLedger) -> None:
+    ledger.write([session(), SessionTitle("s1", "First", 2000)])
+    assert (record(ledger).title, record(ledger).updated_at) == ("First", 2000)
+    ledger.write([SessionTitle("s1", "日本 \0 \ud800", 3000)])
+    title = record(ledger).title
+    assert title is not None
+    assert title.startswith("日本 ")
+
+
+def test_a_session_is_live_until_its_lease_ends_or_it_is_closed(ledger: EventLedger) -> None:
+    ledger.write([session(at=1000)])
+    ledger.write([entry("one", at=5000)])
+    assert record(ledger).is_live(5000 + LEASE_MS - 1)
+    assert not record(ledger).is_live(5000 + LEASE_MS)
+    ledger.write([SessionClosed("s1")])
+    assert not record(ledger).is_live(5001)
+    ledger.write([session(at=6000)])
+    assert record(ledger).is_live(6001)
+
+
+def test_sharing_a_session_can_be_taken_back(ledger: EventLedger) -> None:
+    ledger.write([session(), SessionShared("s1")])
+    assert record(ledger).shared
+    ledger.write([SessionShared("s1", shared=False)])
+    assert not record(ledger).shared
+
+
 def test_a_deleted_session_is_gone_and_may_begin_anew(ledger: EventLedger) -> None:
-    ledger.open_session(session())
-    ledger.append([entry("one")])
-    ledger.delete_session("s1")
+    ledger.write([session(), RunOpened("r1", "s1", 1), entry("one", entry_key="k", run_id="r1")])
+    ledger.write([DeleteSession("s1")])
     assert ledger.read("s1") is None
-    with pytest.raises(LedgerError):
-        ledger.append([entry("two")])
-    ledger.open_session(session())
-    assert ledger.append([entry("three")])[0].seq == 1
+    with pytest.raises(UnknownSession):
+        ledger.write([entry("two")])
+    ledger.write([session(), entry("three", entry_key="k")])
+    assert texts(ledger) == ["three"]
+    assert replay(ledger).runs == ()
+
+
+def test_a_session_may_be_deleted_and_opened_in_one_go(ledger: EventLedger) -> None:
+    ledger.write([session(), entry("one")])
+    ledger.write([entry("two"), DeleteSession("s1"), session(at=7000), entry("three", at=7000)])
+    assert texts(ledger) == ["three"]
+    assert record(ledger).created_at == 7000
 
 
 @pytest.mark.parametrize(
@@ -128,47 +200,70 @@ def test_a_deleted_session_is_gone_and_may_begin_anew(ledger: EventLedger) -> No
     [
         {},
         {"text": "é 日本 \u2028 \U0001f600 \0"},
-        {"deep": [[[{"n": None, "f": 1.5, "i": 2**53}]]]},
+        {"deep": [[[{"n": None, "f": 1.5, "i": 2**53, "t": True}]]]},
+        {"big": 2**63, "bigger": -(10**40), "text": "\0"},
     ],
-    ids=["empty", "any text", "nested"],
+    ids=["empty", "any text", "nested", "big numbers"],
 )
 def test_payloads_come_back_equal(ledger: EventLedger, payload: dict[str, object]) -> None:
-    ledger.open_session(session())
-    ledger.append([NewEntry("s1", "update", payload, 2000)])
-    replay = ledger.read("s1")
-    assert replay is not None
-    [stored] = replay.entries
+    ledger.write([session(), NewEntry("s1", "update", payload, 2000)])
+    [stored] = replay(ledger).entries
     assert stored.payload == payload
-    assert (stored.run_id, stored.generation) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "x" * 10_000, "'; DROP TABLE sessions; --", "%", "\0", "\ud800", "日本"],
+    ids=["empty", "long", "sql", "percent", "nul", "half a pair", "unicode"],
+)
+@pytest.mark.requirement("C060")
+def test_any_name_can_be_asked_for(ledger: EventLedger, name: str) -> None:
+    ledger.write([session(), entry("one")])
+    assert ledger.read(name) is None
+    assert ledger.find(name, name) is None
+    assert ledger.find_by_key(name) is None
+    assert ledger.list_sessions(Page(cwd=name)) == []
+    ledger.write([DeleteSession(name), Incomplete(name)])
+    assert texts(ledger) == ["one"]
 
 
 def test_sessions_of_several_threads_do_not_mix(ledger: EventLedger) -> None:
     names = [f"s{number}" for number in range(4)]
 
     def work(name: str) -> None:
-        ledger.open_session(session(name))
-        for number in range(200):
-            ledger.append([entry(str(number), name)])
+        ledger.write([session(name)])
+        for number in range(100):
+            ledger.write([entry(str(number), name)])
 
     threads = [threading.Thread(target=work, args=(name,)) for name in names]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(30)
     for name in names:
-        assert texts(ledger, name) == [str(number) for number in range(200)]
+        assert texts(ledger, name) == [str(number) for number in range(100)]
+
+
+def test_stats_count_sessions_and_entries(ledger: EventLedger) -> None:
+    ledger.write([session("s1"), session("s2"), entry("one"), entry("two")])
+    stats = ledger.stats()
+    assert (stats.sessions, stats.archived, stats.entries) == (2, 0, 2)
+    assert stats == Stats(2, 0, 2, stats.bytes, 0)
 
 
 def test_a_closed_ledger_refuses_everything_but_closing(ledger: EventLedger) -> None:
-    ledger.open_session(session())
+    ledger.write([session()])
     ledger.close()
     ledger.close()
-    for call in (
-        lambda: ledger.open_session(session("s2")),
-        lambda: ledger.append([entry("one")]),
-        lambda: ledger.mark_incomplete("s1"),
+    calls: list[Callable[[], object]] = [
+        lambda: ledger.write([entry("one")]),
+        lambda: ledger.write([]),
         lambda: ledger.read("s1"),
-        lambda: ledger.delete_session("s1"),
-    ):
-        with pytest.raises(LedgerError):
+        lambda: ledger.find("s1", "agent:s1"),
+        lambda: ledger.find_by_key("agent:s1"),
+        lambda: ledger.list_sessions(Page()),
+        ledger.stats,
+    ]
+    for call in calls:
+        with pytest.raises(LedgerClosed):
             call()

@@ -45,7 +45,7 @@ class Front:
         self._buffer = b""
         self.read: list[dict[str, Any]] = []
         self.ledger = MemoryLedger()
-        self.ledger.open_session(NewSession("s1", "key", "/w", 0))
+        self.ledger.write([NewSession("s1", "key", "/w", 0)])
         self.channel = claim(wire_fd, in_fd)
         self.gone = asyncio.Event()
         self.outbox = LedgerOutbox(

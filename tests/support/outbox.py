@@ -13,8 +13,7 @@ from acp_bridge.bridge.outbox import DEFAULT_LIMIT, LedgerOutbox
 from acp_bridge.core.effects import Record
 from acp_bridge.core.ports import Entry
 from acp_bridge.ids import Generation, Json, RunId, SessionId
-from ledger import Entry as StoredEntry
-from ledger import EventLedger, NewEntry, NewSession
+from ledger import Change, EventLedger, Incomplete, NewSession, Run
 from ledger.memory import MemoryLedger
 from tests.support.waits import WAIT
 
@@ -70,23 +69,22 @@ class Wire:
 
 
 class WatchedLedger(MemoryLedger):
-    """Counts transactions; waits or fails as the test wants."""
+    """Counts transactions; waits or fails as the test wants, but takes note of a gap."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.appends: list[int] = []
+        self.writes: list[int] = []
         self.delay = threading.Event()
         self.delay_seconds = 0.0
         self.fail_with: Exception | None = None
 
-    def append(self, entries: Sequence[NewEntry]) -> Sequence[StoredEntry]:
+    def write(self, changes: Sequence[Change]) -> None:
         if self.delay_seconds:
             self.delay.wait(self.delay_seconds)
-        if self.fail_with is not None:
+        if self.fail_with is not None and not isinstance(changes[0], Incomplete):
             raise self.fail_with
-        stored = super().append(entries)
-        self.appends.append(len(entries))
-        return stored
+        super().write(changes)
+        self.writes.append(len(changes))
 
 
 class Held:
@@ -125,6 +123,11 @@ class Held:
     def recorded(self, session_id: str = S1) -> list[Any]:
         return payloads(self.ledger, session_id)
 
+    def runs(self, session_id: str = S1) -> list[Run]:
+        replay = self.ledger.read(session_id)
+        assert replay is not None
+        return list(replay.runs)
+
 
 def chunk(text: str, message_id: str | None = "m", **more: Any) -> Json:
     """An ``agent_message_chunk``."""
@@ -148,8 +151,8 @@ async def held_outbox(
 ) -> AsyncIterator[Held]:
     """An outbox with three open sessions; its thread has ended afterwards."""
     ledger = ledger or WatchedLedger()
-    for session_id in SESSIONS:
-        ledger.open_session(NewSession(session_id, f"key-{session_id}", "/w", 1))
+    ledger.write([NewSession(session_id, f"key-{session_id}", "/w", 1) for session_id in SESSIONS])
+    ledger.writes.clear()
     before = set(threading.enumerate())
     held = Held(limit, ledger)
     [thread] = set(threading.enumerate()) - before

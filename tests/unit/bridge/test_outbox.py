@@ -6,14 +6,16 @@ import asyncio
 import errno
 import logging
 import tracemalloc
+from collections.abc import Sequence
 
 import pytest
 
 from acp_bridge.bridge.outbox import MAX_LINE
 from acp_bridge.core.effects import Record
 from acp_bridge.core.ports import Entry
-from acp_bridge.ids import SessionId
-from ledger import LedgerBusy, LedgerError
+from acp_bridge.errors import OutcomeUnknown, RunFailed, to_jsonrpc
+from acp_bridge.ids import Json, RunId, SessionId
+from ledger import Change, LedgerBusy, LedgerError, NewSession, Run, RunState
 from tests.support.outbox import S1, S2, SESSIONS, WatchedLedger, chunk, held_outbox, payloads
 from tests.support.waits import WAIT
 
@@ -72,7 +74,7 @@ async def test_what_gathers_is_one_transaction_and_one_write() -> None:
             held.put(TOOL, session_id)
             held.put(TOOL, session_id)
         await held.flush()
-        assert held.ledger.appends == [6]
+        assert held.ledger.writes == [6]
         assert len(held.wire.writes) == 2  # the blocker, and all the rest
 
 
@@ -264,6 +266,34 @@ async def test_a_record_is_confirmed_once_it_is_committed_though_nobody_reads() 
         assert held.wire.messages == [{"id": 1}]
 
 
+@pytest.mark.parametrize(
+    ("outcome", "closed"),
+    [
+        ({"stop_reason": "end_turn"}, (RunState.FINISHED, "end_turn", None)),
+        ({"stop_reason": "max_tokens"}, (RunState.FINISHED, "max_tokens", None)),
+        ({"stop_reason": "cancelled"}, (RunState.CANCELLED, "cancelled", None)),
+        ({"error": to_jsonrpc(RunFailed("no"))}, (RunState.FAILED, None, "run_failed")),
+        ({"error": to_jsonrpc(OutcomeUnknown())}, (RunState.UNKNOWN, None, "outcome_unknown")),
+    ],
+    ids=["finished", "full", "cancelled", "failed", "unknown"],
+)
+async def test_a_prompt_opens_its_run_and_the_outcome_closes_it(
+    outcome: Json, closed: tuple[RunState, str | None, str | None]
+) -> None:
+    async with held_outbox() as held:
+        held.outbox.put_record(Entry(S1, Record("prompt", {}), RunId("r")))
+        await held.flush()
+        assert held.runs() == [Run("r", S1, RunState.OPEN, 7)]
+        held.put_chunk("one")
+        await held.flush()
+        held.put_chunk("two")
+        held.outbox.put_record(Entry(S1, Record("outcome", outcome), RunId("r")))
+        await held.flush()
+        assert held.runs() == [Run("r", S1, closed[0], 7, 7, *closed[1:])]
+        assert held.recorded() == [{}, chunk("onetwo"), outcome]
+        assert held.wire.texts(S1) == ["one", "two"]
+
+
 @pytest.mark.requirement("C070")
 async def test_a_failing_ledger_costs_the_record_and_not_the_conversation(
     caplog: pytest.LogCaptureFixture,
@@ -301,11 +331,12 @@ async def test_one_session_s_fault_does_not_cost_the_record_of_the_others() -> N
 
 async def test_a_ledger_that_cannot_even_note_the_gap_is_survived() -> None:
     class Hopeless(WatchedLedger):
-        def mark_incomplete(self, session_id: str) -> None:
-            raise LedgerError("no")
+        def write(self, changes: Sequence[Change]) -> None:
+            if not isinstance(changes[0], NewSession):
+                raise LedgerError("no")
+            super().write(changes)
 
     async with held_outbox(ledger=Hopeless()) as held:
-        held.ledger.fail_with = LedgerError("no")
         held.put_chunk("a")
         await held.flush()
         assert held.wire.texts(S1) == ["a"]
@@ -378,6 +409,6 @@ async def test_the_loop_is_never_held_up() -> None:
             held.put_chunk("x")
             held.outbox.put_message({"id": 1})
             held.outbox.put_record(Entry(S1, Record("prompt", {})))
-        assert held.ledger.appends == []
+        assert held.ledger.writes == []
         held.ledger.delay.set()
         await held.flush()
