@@ -199,12 +199,13 @@ def _ended(run_id: RunId, kind: EndKind, payload: Json) -> RunEnded:
 def _failed(run_id: RunId, payload: Json) -> RunEnded:
     # The message of a failed run is the error once more, not the run's text.
     names = ("errorMessage", "errorKind", "errorDetail", "stopReason")
+    why = as_object(payload.get("errorDetail"))  # 2026.9.6 says the kind there, and finer
     return RunEnded(
         run_id,
         EndKind.FAILED,
         stop_reason=stop_reason(payload.get("stopReason")),
         error=as_text(payload.get("errorMessage")) or message_text(payload.get("message")),
-        error_kind=as_text(payload.get("errorKind")),
+        error_kind=as_text(payload.get("errorKind")) or as_text(why.get("failoverReason")),
         detail={name: payload[name] for name in names if name in payload},
     )
 
