@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NewType
+from typing import Any, Final, NewType
 
 SessionId = NewType("SessionId", str)
 """A session's name towards the editor; ours, stable."""
@@ -21,3 +21,6 @@ Generation = NewType("Generation", int)
 
 Json = dict[str, Any]
 """One JSON object."""
+
+NOTHING: Final[Json] = {}
+"""The default of members that are JSON objects; nobody ever puts anything in."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from acp_bridge import __version__
 from acp_bridge.bridge.prompting import Prompting
@@ -58,8 +57,7 @@ up: the answer must come whatever the gateway does."""
 FACTS_TIMEOUT = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """What the process knows of the machine it runs on."""
 
     home: str | None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from acp_bridge.core.effects import Arm, DeadlineKind
 
@@ -26,8 +25,7 @@ class Clock(Protocol):
         """Call ``callback`` after ``delay`` seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deadlines:
+class Deadlines(NamedTuple):
     """Seconds."""
 
     connect: float = 30.0

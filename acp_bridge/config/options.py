@@ -7,8 +7,7 @@ checked against it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from acp_bridge.config import values
 
@@ -18,8 +17,7 @@ DEFAULT: Final = "default"
 """The source of a value that neither a flag nor a variable gave."""
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """One option.
 
     ``default`` is text like any other value and read the same way; ``None`` means unset.

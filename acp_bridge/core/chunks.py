@@ -25,9 +25,8 @@ call and then kept in its place, and deltas are put together only when somebody 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from acp_bridge.wire.content import utf16_units, well_formed
 
@@ -40,8 +39,7 @@ _TRIES: Final = 64
 """Places at which an overlap is tried, so that a repetitive text costs no more than that."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """A new part of a text. ``message_index`` counts the messages of the track from 0."""
 
     text: str

@@ -6,13 +6,12 @@ of the wire, since the life of a run must be seen in order. A *query* is awaited
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from acp_bridge.ids import ApprovalId, Json, RunId, SessionKey
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(NamedTuple):
     """A file that goes beside the text of a prompt; ``content`` is base64."""
 
     kind: str
@@ -22,8 +21,7 @@ class Attachment:
     file_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StartRun:
+class StartRun(NamedTuple):
     """Send the prompt of a turn. Answered by RunAccepted, RunDeferred, RunRefused or an ending."""
 
     run_id: RunId
@@ -37,16 +35,14 @@ class StartRun:
     """Where the prompt comes from, to be sent as the gateway's provenance fields; None = off."""
 
 
-@dataclass(frozen=True, slots=True)
-class AbortRun:
+class AbortRun(NamedTuple):
     """Stop a run. Answered by AbortAnswered."""
 
     run_id: RunId
     session_key: SessionKey
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeRun:
+class ProbeRun(NamedTuple):
     """Ask what became of a run after a new connection, and follow its session there.
 
     Answered by RunReported.
@@ -56,8 +52,7 @@ class ProbeRun:
     session_key: SessionKey
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerPermission:
+class AnswerPermission(NamedTuple):
     """The editor's decision on an approval. Answered by PermissionSettled."""
 
     approval_id: ApprovalId
@@ -65,30 +60,26 @@ class AnswerPermission:
     """``allow-once``, ``allow-always`` or ``deny``."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResolveSession:
+class ResolveSession(NamedTuple):
     """Find a session of the gateway by key or by label. Result: its key, or None."""
 
     session_key: SessionKey | None = None
     label: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ResetSession:
+class ResetSession(NamedTuple):
     """Begin a session of the gateway anew. Result: None."""
 
     session_key: SessionKey
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeSession:
+class DescribeSession(NamedTuple):
     """Ask for a session's title, times and token counts. Result: SessionFacts or None."""
 
     session_key: SessionKey
 
 
-@dataclass(frozen=True, slots=True)
-class SessionFacts:
+class SessionFacts(NamedTuple):
     """What the gateway says of one session."""
 
     session_key: SessionKey
@@ -97,7 +88,6 @@ class SessionFacts:
     used_tokens: int | None = None
     context_tokens: int | None = None
     cost_usd: float | None = None
-    raw: Json = field(default_factory=dict)
 
 
 RunCommand = StartRun | AbortRun | ProbeRun | AnswerPermission

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from acp_bridge.core.locations import absolute_path, merged
 from acp_bridge.core.tool_text import TEXT_LIMIT, tool_kind
@@ -29,8 +29,7 @@ _PATCH_KEYS: Final = ("input", "patch")
 _BEGIN: Final = "*** Begin Patch"
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(NamedTuple):
     """``diffs`` are contents of a tool call, ``locations`` all files that change."""
 
     diffs: tuple[Json, ...] = ()

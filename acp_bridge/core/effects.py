@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from acp_bridge.core.commands import RunCommand
 from acp_bridge.core.events import PermissionAsked
@@ -11,37 +11,32 @@ from acp_bridge.errors import BridgeError
 from acp_bridge.ids import ApprovalId, Json, RunId, ToolCallId
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """An entry for the ledger that the editor is not shown: the user's own prompt, an outcome."""
 
     kind: str
     payload: Json
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(NamedTuple):
     """Submit a command to the gateway."""
 
     command: RunCommand
 
 
-@dataclass(frozen=True, slots=True)
-class Show:
+class Show(NamedTuple):
     """Record a session update and show it to the editor."""
 
     update: Json
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """Answer the editor's ``session/prompt`` with a stop reason."""
 
     stop_reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reject:
+class Reject(NamedTuple):
     """Answer the editor's ``session/prompt`` with an error."""
 
     error: BridgeError
@@ -59,8 +54,7 @@ class DeadlineKind(StrEnum):
     DRAIN = "drain"
 
 
-@dataclass(frozen=True, slots=True)
-class Arm:
+class Arm(NamedTuple):
     """Start the turn's one timer, replacing an earlier one. Its firing carries ``serial`` back."""
 
     kind: DeadlineKind
@@ -69,13 +63,11 @@ class Arm:
     """How often this deadline was armed before, for those that grow."""
 
 
-@dataclass(frozen=True, slots=True)
-class Disarm:
+class Disarm(NamedTuple):
     """Stop the turn's timer."""
 
 
-@dataclass(frozen=True, slots=True)
-class AskPermission:
+class AskPermission(NamedTuple):
     """Send ``session/request_permission`` to the editor."""
 
     asked: PermissionAsked
@@ -83,15 +75,13 @@ class AskPermission:
     params: Json
 
 
-@dataclass(frozen=True, slots=True)
-class WithdrawPermission:
+class WithdrawPermission(NamedTuple):
     """Take back an open ``session/request_permission`` (``$/cancel_request``)."""
 
     approval_id: ApprovalId
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(NamedTuple):
     """The turn's run is over at the gateway: the session's next prompt may be sent."""
 
     run_id: RunId

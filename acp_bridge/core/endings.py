@@ -6,8 +6,7 @@ text is also shown in the thread, as the *notice*, because not every editor show
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Final, NamedTuple, assert_never
 
 from acp_bridge.core.events import EndKind, RunEnded, RunReported, RunState
 from acp_bridge.errors import BridgeError, LocalProtocolError, OutcomeUnknown, RunFailed
@@ -42,8 +41,7 @@ _LOST: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(NamedTuple):
     """One of ``stop_reason`` and ``error`` is set; ``notice`` is to be shown in the thread."""
 
     stop_reason: str | None

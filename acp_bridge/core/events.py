@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from acp_bridge.errors import BridgeError
-from acp_bridge.ids import ApprovalId, Generation, Json, RunId, SessionKey, ToolCallId
+from acp_bridge.ids import NOTHING, ApprovalId, Generation, Json, RunId, SessionKey, ToolCallId
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
+class Hello(NamedTuple):
     """The gateway's answer that opens a generation."""
 
     generation: Generation
@@ -29,30 +27,26 @@ class Hello:
     default_agent: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class LinkUp:
+class LinkUp(NamedTuple):
     """A generation began."""
 
     hello: Hello
 
 
-@dataclass(frozen=True, slots=True)
-class LinkLost:
+class LinkLost(NamedTuple):
     """A generation ended. What was in flight is not answered any more."""
 
     reason: str
     close_code: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunAccepted:
+class RunAccepted(NamedTuple):
     """The gateway has taken the prompt."""
 
     run_id: RunId
 
 
-@dataclass(frozen=True, slots=True)
-class RunDeferred:
+class RunDeferred(NamedTuple):
     """The gateway answered with another run's id: the prompt was *not* taken.
 
     OpenClaw 2026.6.11 swallows a prompt whose text equals that of a run still registered in the
@@ -63,24 +57,21 @@ class RunDeferred:
     other_run_id: RunId
 
 
-@dataclass(frozen=True, slots=True)
-class RunRefused:
+class RunRefused(NamedTuple):
     """The gateway refused the prompt; nothing runs."""
 
     run_id: RunId
     error: BridgeError
 
 
-@dataclass(frozen=True, slots=True)
-class RunAnsweredAtOnce:
+class RunAnsweredAtOnce(NamedTuple):
     """The prompt was a command that the gateway carried out in its acknowledgement (``/stop``)."""
 
     run_id: RunId
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class TextProgress:
+class TextProgress(NamedTuple):
     """More of the answer. Any of the two texts may be missing."""
 
     run_id: RunId
@@ -91,8 +82,7 @@ class TextProgress:
     """The whole text of the run so far, or its last 500,000 characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class ThoughtProgress:
+class ThoughtProgress(NamedTuple):
     """More of the model's reasoning."""
 
     run_id: RunId
@@ -101,16 +91,14 @@ class ThoughtProgress:
     """The whole current thought; it starts anew after a tool call."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanChanged:
+class PlanChanged(NamedTuple):
     """The whole plan, as ACP plan entries."""
 
     run_id: RunId
     entries: tuple[Json, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolStarted:
+class ToolStarted(NamedTuple):
     """A tool call began, with its arguments."""
 
     run_id: RunId
@@ -119,8 +107,7 @@ class ToolStarted:
     args: Any
 
 
-@dataclass(frozen=True, slots=True)
-class ToolProgress:
+class ToolProgress(NamedTuple):
     """Output of a tool call, whole so far."""
 
     run_id: RunId
@@ -129,8 +116,7 @@ class ToolProgress:
     partial: Any
 
 
-@dataclass(frozen=True, slots=True)
-class ToolEnded:
+class ToolEnded(NamedTuple):
     """A tool call ended; ``result`` is all of its output."""
 
     run_id: RunId
@@ -140,8 +126,7 @@ class ToolEnded:
     result: Any
 
 
-@dataclass(frozen=True, slots=True)
-class ItemChanged:
+class ItemChanged(NamedTuple):
     """A card of the gateway's own: the poorer news of a tool call, sent to every connection."""
 
     run_id: RunId
@@ -157,8 +142,7 @@ class ItemChanged:
     """Progress or summary, if any."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandOutput:
+class CommandOutput(NamedTuple):
     """Output of a command, whole so far; sent to every connection."""
 
     run_id: RunId
@@ -179,8 +163,7 @@ class EndKind(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnded:
+class RunEnded(NamedTuple):
     """The first terminal news of a run counts; later ones are late messages."""
 
     run_id: RunId
@@ -194,12 +177,11 @@ class RunEnded:
     """The gateway's sentence on a failed or aborted run."""
     error_kind: str | None = None
     """``refusal``, ``timeout``, ``rate_limit``, ``context_length``, ``unknown`` …"""
-    detail: Json = field(default_factory=dict)
+    detail: Json = NOTHING
     """The gateway's own error fields, for ``error.data.gateway``."""
 
 
-@dataclass(frozen=True, slots=True)
-class AbortAnswered:
+class AbortAnswered(NamedTuple):
     """The gateway answered an abort; ``aborted`` is false when there was nothing to stop."""
 
     run_id: RunId
@@ -219,8 +201,7 @@ class RunState(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class RunReported:
+class RunReported(NamedTuple):
     """The answer to ProbeRun."""
 
     run_id: RunId
@@ -233,8 +214,7 @@ class RunReported:
     """Tool calls of this run that the transcript shows as ended: id, failed?, output."""
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionAsked:
+class PermissionAsked(NamedTuple):
     """The gateway wants a human's decision."""
 
     approval_id: ApprovalId
@@ -251,24 +231,21 @@ class PermissionAsked:
     warning: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionClosed:
+class PermissionClosed(NamedTuple):
     """The gateway says that an approval was resolved, by whomever."""
 
     approval_id: ApprovalId
     decision: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionSettled:
+class PermissionSettled(NamedTuple):
     """The answer to AnswerPermission."""
 
     approval_id: ApprovalId
     error: BridgeError | None
 
 
-@dataclass(frozen=True, slots=True)
-class SessionChanged:
+class SessionChanged(NamedTuple):
     """The gateway's row of a session changed: title or token counts."""
 
     session_key: SessionKey
@@ -277,15 +254,13 @@ class SessionChanged:
     cost_usd: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class GatewayStopping:
+class GatewayStopping(NamedTuple):
     """The gateway announced that it is going down."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(NamedTuple):
     """A frame could not be understood; it is counted and logged, nothing else."""
 
     reason: str
@@ -319,8 +294,7 @@ GatewayEvent = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Stamped:
+class Stamped(NamedTuple):
     """An event with the number of the connection it came over."""
 
     generation: Generation

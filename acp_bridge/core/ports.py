@@ -7,16 +7,14 @@ Front and service do not know each other; ``app`` joins them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from acp_bridge.core.effects import Record
 from acp_bridge.ids import Generation, Json, RunId, SessionId
 from acp_bridge.wire.acp import NewSession, Prompt
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """What is written to the ledger before a line is shown."""
 
     session_id: SessionId
@@ -67,8 +65,7 @@ class Ask(Protocol):
         """Send ``$/cancel_request``; a late answer is ignored. No-op after the answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class EditorAnswer:
+class EditorAnswer(NamedTuple):
     """The editor's answer to a request of ours: a result, or an error object."""
 
     result: Any = None

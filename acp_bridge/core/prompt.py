@@ -8,8 +8,7 @@ dropped in silence (ACP, content: only advertised kinds may be sent).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from acp_bridge.core.commands import Attachment
@@ -25,16 +24,14 @@ _DEFAULT_TYPE: Final = "application/octet-stream"
 _MAX_NAME: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedPrompt:
+class PreparedPrompt(NamedTuple):
     """What a run is started with."""
 
     message: str
     attachments: tuple[Attachment, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     text: str | None = None
     attachment: Attachment | None = None
 

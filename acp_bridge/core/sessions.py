@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from acp_bridge.errors import SessionNotFound, SessionRateLimited
 from acp_bridge.ids import Json, SessionId, SessionKey
@@ -31,8 +31,7 @@ class Session:
     usage: tuple[int, int, float | None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SessionOptions:
+class SessionOptions(NamedTuple):
     """What the command line says of sessions."""
 
     session_key: str | None = None
@@ -44,8 +43,7 @@ class SessionOptions:
     provenance: str = "off"
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     """Which session of the gateway a new session wants."""
 
     key: SessionKey | None

@@ -124,8 +124,8 @@ class GatewayClient:
                 )
         except TimeoutError:
             pass
-        if hello := self.hello:
-            return hello
+        if self._hello is not None:
+            return self._hello
         raise self._trouble or GatewayUnreachable(
             f"The gateway at {self._settings.url} has not answered yet."
         )

@@ -7,7 +7,6 @@ nothing but an event loop. Events reach the sink one at a time, in the order the
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -39,7 +38,7 @@ def memory_hello(**changes: Any) -> Hello:
         tick_interval=30.0,
         default_agent="main",
     )
-    return dataclasses.replace(plain, **changes)
+    return plain._replace(**changes)
 
 
 class MemoryGateway:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from acp_bridge.core.events import Hello
 
@@ -22,8 +22,7 @@ _EFFECTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class MissingScope:
+class MissingScope(NamedTuple):
     """A scope that was not granted, and in half a sentence what cannot work."""
 
     scope: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from acp_bridge.errors import ConfigError
@@ -14,8 +14,7 @@ DEFAULT_PORT = 18789
 """The port of an OpenClaw gateway unless it is configured otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class GatewaySettings:
+class GatewaySettings(NamedTuple):
     """Where the gateway is and who we are there."""
 
     url: str

@@ -6,13 +6,14 @@ import asyncio
 import logging
 import ssl
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as websocket_connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
 from acp_bridge.errors import GatewayError, GatewayUnreachable, HandshakeRefused
-from acp_bridge.gateway.settings import is_loopback
+from acp_bridge.gateway.settings import DEFAULT_PORT, is_loopback
 
 MAX_FRAME = 64 * 1024 * 1024
 """Bytes of a received frame. Each delta repeats the whole answer, and a transcript comes in one
@@ -125,7 +126,20 @@ def _closed(closed: ConnectionClosed) -> TransportClosed:
 
 
 def _unreachable(url: str, reason: str) -> GatewayUnreachable:
-    return GatewayUnreachable(f"The gateway at {url} cannot be reached: {reason}.")
+    return GatewayUnreachable(
+        f"The gateway at {url} cannot be reached: {reason}.", hint=_where_to_look(url)
+    )
+
+
+def _where_to_look(url: str) -> str:
+    parts = urlsplit(url)
+    if not is_loopback(url):
+        return "Check the address, the network and whether the gateway runs there."
+    port = parts.port or (443 if parts.scheme == "wss" else 80)
+    return (
+        "Start the gateway on this machine; or, if it runs on another one, open a tunnel:"
+        f" ssh -N -L {port}:127.0.0.1:{DEFAULT_PORT} USER@HOST"
+    )
 
 
 def _os_reason(error: OSError) -> str:

@@ -9,11 +9,10 @@ which names the field in its message and in ``data.field``, and never repeats a 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from acp_bridge.errors import InvalidParams
-from acp_bridge.ids import Json, SessionId
+from acp_bridge.ids import NOTHING, Json, SessionId
 
 PROTOCOL_VERSION = 1
 """The one version of ACP that the bridge speaks."""
@@ -21,27 +20,24 @@ PROTOCOL_VERSION = 1
 _WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]|\\\\[^\\/]")
 
 
-@dataclass(frozen=True, slots=True)
-class NewSession:
+class NewSession(NamedTuple):
     """``session/new``."""
 
     cwd: str
     mcp_servers: tuple[str, ...] = ()
     """Names of the MCP servers that the editor offers."""
-    meta: Json = field(default_factory=dict)
+    meta: Json = NOTHING
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(NamedTuple):
     """``session/prompt``; the blocks are checked by ``core.prompt``."""
 
     session_id: SessionId
     blocks: tuple[Any, ...]
-    meta: Json = field(default_factory=dict)
+    meta: Json = NOTHING
 
 
-@dataclass(frozen=True, slots=True)
-class ClientCapabilities:
+class ClientCapabilities(NamedTuple):
     """What the editor can do; what it does not say, it cannot."""
 
     terminal: bool = False

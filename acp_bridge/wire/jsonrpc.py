@@ -11,8 +11,7 @@ Writing is total: whatever was read can be written, as strict JSON in UTF-8 on o
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -27,8 +26,7 @@ MAX_DEPTH = 500
 encoder, and safely below the interpreter's limit of recursion."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """A call that must be answered exactly once."""
 
     id: MessageId
@@ -36,16 +34,14 @@ class Request:
     params: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Notification:
+class Notification(NamedTuple):
     """A call that must not be answered."""
 
     method: str
     params: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     """An answer to a request of ours; ``error`` decides which of the two it is."""
 
     id: Any
@@ -53,8 +49,7 @@ class Response:
     error: Json | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BareId:
+class BareId(NamedTuple):
     """An object with an id, but without method, result and error.
 
     To a request of ours it is an answer whose result was undefined and so left out; otherwise it
@@ -64,8 +59,7 @@ class BareId:
     id: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
+class Broken(NamedTuple):
     """No message. ``error`` is to be answered under ``id``."""
 
     error: MalformedMessage | InvalidRequest

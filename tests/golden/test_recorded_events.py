@@ -6,7 +6,6 @@ difference is then reviewed like code.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from enum import StrEnum
 from pathlib import Path
@@ -23,11 +22,7 @@ RECORDINGS = [(version, name) for version in VERSIONS for name in names(version)
 
 def told(event: GatewayEvent) -> str:
     """One event as one line, without the fields that say nothing."""
-    fields = (
-        (field.name, getattr(event, field.name))
-        for field in dataclasses.fields(event)
-        if field.name != "detail"
-    )
+    fields = ((name, getattr(event, name)) for name in event._fields if name != "detail")
     shown = (f"{name}={_short(value)}" for name, value in fields if value not in (None, (), {}))
     return f"{type(event).__name__} {' '.join(shown)}".rstrip()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, assert_never
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, assert_never
 
 from acp_bridge.core.commands import (
     AbortRun,
@@ -82,18 +82,15 @@ PROBE_TIMEOUT = 20.0
 Outcome = tuple[int | None, GatewayEvent | Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Connect:
+class _Connect(NamedTuple):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class _RunRequest:
+class _RunRequest(NamedTuple):
     command: StartRun | AbortRun | AnswerPermission
 
 
-@dataclass(frozen=True, slots=True)
-class _QueryRequest:
+class _QueryRequest(NamedTuple):
     query: Query
     token: int
 
@@ -117,16 +114,14 @@ class _Probe:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _ProbeRequest:
+class _ProbeRequest(NamedTuple):
     """``part`` is ``history``, ``wait`` or the id of a row."""
 
     probe: _Probe
     part: str
 
 
-@dataclass(frozen=True, slots=True)
-class _ApprovalsRequest:
+class _ApprovalsRequest(NamedTuple):
     pass
 
 
@@ -269,7 +264,7 @@ class OpenClawDialect:
             and error.get("code") == "INVALID_REQUEST"
         ):
             # Provenance needs operator.admin, and the gateway has no code for its lack.
-            self.send(replace(command, provenance=None), None, now)
+            self.send(command._replace(provenance=None), None, now)
             return []
         method = encode.command_to_call(command)[0]
         return [(None, failure_to_event(command, request_refusal(method, error)))]

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -21,8 +20,7 @@ MAX_DEPTH = 200
 allows 254 levels."""
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     """The gateway's answer to a request of ours."""
 
     request_id: object
@@ -32,8 +30,7 @@ class Response:
     """``code``, ``message``, ``details`` …; empty when ``ok``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """News from the gateway that nobody asked for."""
 
     name: str

@@ -6,7 +6,7 @@ version ``acp``. Unknown keys are refused at every level of ``connect``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from acp_bridge.core.events import Hello
 from acp_bridge.errors import HandshakeRefused
@@ -27,8 +27,7 @@ DEFAULT_MAX_PAYLOAD = 25 * 1024 * 1024
 DEFAULT_TICK_MS = 30_000
 
 
-@dataclass(frozen=True, slots=True)
-class Challenge:
+class Challenge(NamedTuple):
     """What has to be signed to prove who we are."""
 
     nonce: str
@@ -36,8 +35,7 @@ class Challenge:
     """The gateway's clock in milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class IssuedToken:
+class IssuedToken(NamedTuple):
     """A device token out of a hello, to be kept for the next connection."""
 
     token: Secret

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from acp_bridge.gateway.secret import Secret
 from acp_bridge.ids import Generation
@@ -25,8 +24,7 @@ class Signer(Protocol):
     def sign(self, text: str) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(NamedTuple):
     """One connection's introduction."""
 
     url: str

@@ -74,5 +74,4 @@ def _facts(session_key: SessionKey, row: Json) -> SessionFacts:
         used_tokens=used,
         context_tokens=size,
         cost_usd=cost,
-        raw=row,
     )

@@ -12,7 +12,7 @@ idempotency key, which is the exact test for "the gateway has this prompt". Thre
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from acp_bridge.core.events import RunReported, RunState
 from acp_bridge.gateway.dialects.openclaw.content import message_text, stop_reason, text_parts
@@ -21,8 +21,7 @@ from acp_bridge.gateway.dialects.openclaw.frames import as_list, as_object, as_t
 from acp_bridge.ids import Json, RunId, ToolCallId
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
+class Answers(NamedTuple):
     """What the gateway answered to the questions about one run; None where it did not."""
 
     run_id: RunId
@@ -32,8 +31,7 @@ class Answers:
     """Rows that the history had left out, by their id, as far as they were got."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Transcript:
+class _Transcript(NamedTuple):
     """The rows of one run, and how far the transcript can be trusted."""
 
     rows: list[Json]

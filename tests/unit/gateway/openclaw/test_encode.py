@@ -130,7 +130,7 @@ def test_a_session_is_described_in_the_gateways_spelling_with_fresh_counts() -> 
     }
     facts = query_result(DescribeSession(SessionKey("work")), {"session": row})
     assert facts == SessionFacts(
-        SessionKey("agent:main:work"), "Shown", 1_796_000_000_000, 100, 128000, 0.5, row
+        SessionKey("agent:main:work"), "Shown", 1_796_000_000_000, 100, 128000, 0.5
     )
     sparse = query_result(DescribeSession(KEY), {"session": {"totalTokens": 5, "x": 1}})
     assert isinstance(sparse, SessionFacts)
