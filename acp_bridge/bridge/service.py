@@ -51,8 +51,8 @@ from ledger.port import EventLedger
 log = logging.getLogger(__name__)
 
 INITIALIZE_WAIT = 1.5
-"""Seconds that ``initialize`` waits for the hello. Editors show a spinner meanwhile, and some give
-up: the answer must come whatever the gateway does."""
+"""Seconds that ``initialize`` waits for the hello, unless the first try fails sooner. Editors show
+a spinner meanwhile, and some give up: the answer must come whatever the gateway does."""
 
 FACTS_TIMEOUT = 5.0
 
@@ -136,7 +136,7 @@ class Bridge:
 
     async def _look_for_gateway(self) -> None:
         try:
-            await self._gateway.wait_hello(INITIALIZE_WAIT)
+            await self._gateway.wait_hello(INITIALIZE_WAIT, patient=False)
         except GatewayError as error:
             log.info("initialize answered without a gateway", extra={"fields": {"why": error.code}})
 

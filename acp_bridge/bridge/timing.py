@@ -42,6 +42,9 @@ class Deadlines(NamedTuple):
     probe: float = 30.0
     drain: float = 10.0
     """How long the next prompt waits for the end of a cancelled run that nobody confirms."""
+    linger: float = 1.0
+    """How long the next prompt waits for the second end of a failed run. 2026.6.11 sends one some
+    200 ms after the first, and a prompt that comes in between gets its answer under a later run."""
 
     def of(self, arm: Arm) -> float:
         """The length of a deadline."""
@@ -60,3 +63,5 @@ class Deadlines(NamedTuple):
                 return self.probe
             case DeadlineKind.DRAIN:
                 return self.drain
+            case DeadlineKind.LINGER:
+                return self.linger

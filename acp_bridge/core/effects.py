@@ -52,6 +52,7 @@ class DeadlineKind(StrEnum):
     RECONNECT = "reconnect"
     PROBE = "probe"
     DRAIN = "drain"
+    LINGER = "linger"
 
 
 class Arm(NamedTuple):

@@ -51,6 +51,7 @@ class Turn:
         self._is_acknowledged = False
         self._is_cancel_wanted = False
         self._is_abort_under_way = False
+        self._has_failed = False
         self._resends = 0
         self._tools = ToolCalls(cwd)
         self._view = TurnView(command.run_id, self._tools)
@@ -222,7 +223,9 @@ class Turn:
             case _:
                 assert_never(event.kind)
         effects = self._view.thought(event.thought) if event.thought is not None else []
-        return effects + self._end(ending(event), snapshot=event.snapshot)
+        # A failed run is still registered at 2026.6.11 until its second end.
+        self._has_failed = event.kind is ev.EndKind.FAILED
+        return effects + self._end(ending(event), not self._has_failed, snapshot=event.snapshot)
 
     def _abort_answered(self, event: ev.AbortAnswered) -> list[Effect]:
         self._is_abort_under_way = False
@@ -296,7 +299,7 @@ class Turn:
         if serial != self._serial:
             return []
         match kind:
-            case DeadlineKind.DRAIN:
+            case DeadlineKind.DRAIN | DeadlineKind.LINGER:
                 return self._over()
             case DeadlineKind.RESEND:
                 return self._send()
@@ -348,7 +351,8 @@ class Turn:
         effects: list[Effect] = [*self._permissions.deny_all(), Record("outcome", outcome), answer]
         if self.is_over:
             return [*effects, Disarm(), Release(self.run_id)]
-        return [*effects, self._arm(DeadlineKind.DRAIN)]
+        kind = DeadlineKind.LINGER if self._has_failed else DeadlineKind.DRAIN
+        return [*effects, self._arm(kind)]
 
     def _over(self) -> list[Effect]:
         self.is_over = True

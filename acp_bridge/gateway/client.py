@@ -93,6 +93,8 @@ class GatewayClient:
         self._is_attempting = False
         self._refused_at = 0
         """The number of the last attempt that met a refusal; 0 since the last hello."""
+        self._failed_at = 0
+        """Likewise of the last attempt that failed in any way."""
         self._failures = 0
         self._refusals = 0
         self._is_up = False
@@ -109,7 +111,7 @@ class GatewayClient:
     def trouble(self) -> GatewayError | None:
         return None if self._hello else self._trouble
 
-    async def wait_hello(self, timeout: float) -> Hello:
+    async def wait_hello(self, timeout: float, *, patient: bool = True) -> Hello:
         if hello := self.hello:
             return hello
         if self._is_attempting:
@@ -120,7 +122,10 @@ class GatewayClient:
         try:
             async with asyncio.timeout(timeout), self._changed:
                 await self._changed.wait_for(
-                    lambda: self._hello is not None or self._refused_at >= fresh
+                    lambda: (
+                        self._hello is not None
+                        or (self._refused_at if patient else self._failed_at) >= fresh
+                    )
                 )
         except TimeoutError:
             pass
@@ -229,7 +234,7 @@ class GatewayClient:
         self._hello = hello
         self._link = link
         self._is_attempting = False
-        self._failures = self._refusals = self._refused_at = 0
+        self._failures = self._refusals = self._refused_at = self._failed_at = 0
         self._told.clear()
         log.info(
             "connected to the gateway",
@@ -260,7 +265,7 @@ class GatewayClient:
 
     async def _refused(self, error: HandshakeRefused) -> float:
         self._refusals += 1
-        self._refused_at = self._attempts
+        self._refused_at = self._failed_at = self._attempts
         self._trouble = error
         self._warn_once(error.code, "the gateway refused the connection", error)
         await self._notify()
@@ -270,7 +275,9 @@ class GatewayClient:
 
     async def _unreached(self, error: GatewayError) -> float:
         self._failures += 1
+        self._failed_at = self._attempts
         self._trouble = error
+        await self._notify()
         delay = reconnect_delay(self._failures, self._rng())
         asked_ms = error.data.get("retryAfterMs")
         if isinstance(asked_ms, int):

@@ -82,11 +82,13 @@ class MemoryGateway:
     def trouble(self) -> GatewayError | None:
         return self._trouble
 
-    async def wait_hello(self, timeout: float) -> Hello:
+    async def wait_hello(self, timeout: float, *, patient: bool = True) -> Hello:
         self.waits += 1
         try:
             async with asyncio.timeout(timeout), self._changed:
-                await self._changed.wait_for(self._is_decided)
+                await self._changed.wait_for(
+                    lambda: self._is_decided() or (not patient and self._trouble is not None)
+                )
         except TimeoutError:
             raise self._trouble or GatewayUnreachable() from None
         if self._hello is None:

@@ -31,8 +31,9 @@ class Gateway(Protocol):
     def trouble(self) -> GatewayError | None:
         """Why there is no connection, as far as known; None while connected or not yet tried."""
 
-    async def wait_hello(self, timeout: float) -> Hello:
-        """Wait for a connection, at most ``timeout`` seconds.
+    async def wait_hello(self, timeout: float, *, patient: bool = True) -> Hello:
+        """Wait for a connection, at most ``timeout`` seconds; if not ``patient``, only until a
+        fresh try has failed in whatever way.
 
         Counts as an act of the user: a parked or backing-off client tries again at once.
         Raises the ``GatewayError`` that says why there is none; a refusal that waiting cannot

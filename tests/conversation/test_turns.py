@@ -475,3 +475,28 @@ async def test_a_thought_after_a_tool_that_begins_alike_is_shown() -> None:
         await answer.stop_reason()
 
         assert talk.text(session, "agent_thought_chunk") == "Let me look.Let me look."
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+@pytest.mark.parametrize("has_second_end", [False, True])
+async def test_after_a_failed_run_the_next_prompt_waits_for_its_second_end_or_a_moment(
+    is_cancelled: bool, has_second_end: bool
+) -> None:
+    async with conversation() as talk:
+        session = await talk.session()
+        talk.send(session, "first")
+        run = (await talk.started()).run_id
+        await talk.gateway.emit(ev.RunAccepted(run))
+        if is_cancelled:
+            talk.bridge.cancel(session)
+        failed = ev.RunEnded(run, ev.EndKind.FAILED, error="no")
+        await talk.gateway.emit(failed)
+        talk.send(session, "second")
+        await talk.settle()
+        assert len(talk.commands(StartRun)) == 1
+
+        if has_second_end:
+            await talk.gateway.emit(failed)
+        else:
+            talk.clock.advance(1.0)
+        assert (await talk.started(2)).message == "second"

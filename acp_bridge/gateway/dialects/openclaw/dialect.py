@@ -17,6 +17,7 @@ from acp_bridge.core.commands import (
     StartRun,
 )
 from acp_bridge.core.events import (
+    EndKind,
     GatewayEvent,
     Hello,
     PermissionSettled,
@@ -66,6 +67,7 @@ from acp_bridge.gateway.dialects.openclaw.queries import (
 )
 from acp_bridge.gateway.dialects.openclaw.reconcile import Answers, left_out_rows, reported
 from acp_bridge.gateway.dialects.openclaw.refusals import handshake_refusal, request_refusal
+from acp_bridge.gateway.dialects.openclaw.streams import lifecycle_error
 from acp_bridge.gateway.requests import Requests
 from acp_bridge.gateway.scopes import APPROVALS
 from acp_bridge.ids import Json, RunId, SessionKey
@@ -144,6 +146,8 @@ class OpenClawDialect:
         self._followed: set[RunId] = set()
         self._tool_runs: set[RunId] = set()
         self._usage: dict[SessionKey, SessionChanged] = {}
+        self._causes: dict[RunId, str] = {}
+        """Errors of runs that have not ended yet."""
 
     def receive(self, text: str | bytes, now: float) -> list[Outcome]:
         try:
@@ -155,7 +159,7 @@ class OpenClawDialect:
         if self.hello is None:
             self._before_hello(frame, now)
             return []
-        events = self._fresh(frame)
+        events = self._with_causes(frame, self._fresh(frame))
         for event in events:
             if isinstance(event, RunEnded):
                 self._unfollow(event.run_id, now)
@@ -325,6 +329,24 @@ class OpenClawDialect:
                 return self._probe_answered(probe, part, None, now)
             case _:
                 return []
+
+    def _with_causes(self, frame: Event, events: list[GatewayEvent]) -> list[GatewayEvent]:
+        """Tell a run that failed from one that was stopped.
+
+        2026.9.6 ends a run whose model said nothing with ``chat aborted``, and says why only in
+        ``lifecycle``. A run that a client stopped has the stop reason ``rpc``.
+        """
+        if error := lifecycle_error(frame):
+            self._causes[error[0]] = error[1]
+        told: list[GatewayEvent] = []
+        for event in events:
+            if isinstance(event, RunEnded):
+                cause = self._causes.pop(event.run_id, None)
+                is_stopped = frame.payload.get("stopReason") == "rpc" or event.error is not None
+                if event.kind is EndKind.ABORTED and cause and not is_stopped:
+                    event = event._replace(kind=EndKind.FAILED, error=cause)
+            told.append(event)
+        return told
 
     def _fresh(self, frame: Event) -> list[GatewayEvent]:
         """The events of a frame without those that this connection has had already.

@@ -1,7 +1,7 @@
 """The gateway's ``agent`` events: what a run does besides answering.
 
 The answer's text is taken from ``chat`` events alone; the stream ``assistant`` repeats it, each
-segment on its own. ``lifecycle`` repeats the endings.
+segment on its own. ``lifecycle`` repeats the endings, and sometimes knows the cause of one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from acp_bridge.core.events import (
     ToolStarted,
     Unreadable,
 )
-from acp_bridge.gateway.dialects.openclaw.frames import as_list, as_object, as_text
+from acp_bridge.gateway.dialects.openclaw.frames import Event, as_list, as_object, as_text
 from acp_bridge.ids import ApprovalId, Json, RunId, SessionKey, ToolCallId
 
 _FAILED = frozenset({"failed", "error", "denied", "blocked", "timeout"})
@@ -48,6 +48,17 @@ def agent_event(payload: Json) -> list[GatewayEvent]:
     if run_id is None:
         return [Unreadable("agent event without a run")]
     return read(RunId(run_id), as_object(payload.get("data")), payload)
+
+
+def lifecycle_error(event: Event) -> tuple[RunId, str] | None:
+    """The run and the sentence of a failure told by the stream ``lifecycle``."""
+    if event.name != "agent" or event.payload.get("stream") != "lifecycle":
+        return None
+    data = as_object(event.payload.get("data"))
+    run_id, error = as_text(event.payload.get("runId")), as_text(data.get("error"))
+    if data.get("phase") != "error" or not run_id or not error:
+        return None
+    return RunId(run_id), error
 
 
 def tool_event(run_id: RunId, data: Json, payload: Json) -> list[GatewayEvent]:

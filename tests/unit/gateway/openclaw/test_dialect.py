@@ -358,6 +358,25 @@ def test_token_counts_are_told_when_they_change() -> None:
     assert len(changed(2)) == 1
 
 
+@pytest.mark.requirement("C044")
+@pytest.mark.parametrize(
+    ("aborted", "kind", "error"),
+    [
+        ({"stopReason": "stop"}, ev.EndKind.FAILED, "nothing came"),
+        ({"stopReason": "rpc"}, ev.EndKind.ABORTED, None),
+        ({"stopReason": "stop", "errorMessage": "restart"}, ev.EndKind.ABORTED, "restart"),
+    ],
+)
+def test_a_run_that_failed_is_told_from_one_that_was_stopped(
+    aborted: Json, kind: ev.EndKind, error: str | None
+) -> None:
+    wire = Wire()
+    failure = {"phase": "error", "error": "nothing came"}
+    wire.event("agent", {"runId": RUN, "stream": "lifecycle", "data": failure})
+    payload = {"runId": RUN, "sessionKey": KEY, "state": "aborted", **aborted}
+    assert wire.event("chat", payload) == [(None, ev.RunEnded(RUN, kind, error=error))]
+
+
 def test_what_cannot_be_read_is_counted_and_nothing_more() -> None:
     wire = Wire()
     assert wire.dialect.receive(b"\x00", wire.now) == [(None, ev.Unreadable("binary frame"))]
