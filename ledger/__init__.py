@@ -1,7 +1,17 @@
 """An append-only event ledger for conversations, usable alone.
 
-Importing this package costs nothing: model, port and errors only.
+    ledger = open_ledger("sqlite:////home/me/ledger.db")
+    ledger.write([NewSession("id", "key", "/home/me/project", at=1_700_000_000_000)])
+
+Importing this package costs little: model, port and errors only. The rest comes with
+:func:`open_ledger`, or with ``ledger.memory``.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
 
 from ledger.errors import (
     BadLedgerUrl,
@@ -42,6 +52,7 @@ from ledger.model import (
 )
 from ledger.paths import normal_path
 from ledger.port import EventLedger
+from ledger.retention import Limits
 
 __all__ = [
     "LEASE_MS",
@@ -61,6 +72,7 @@ __all__ = [
     "LedgerReadOnly",
     "LedgerRefused",
     "LedgerUnreachable",
+    "Limits",
     "NewEntry",
     "NewSession",
     "NotALedger",
@@ -79,4 +91,35 @@ __all__ = [
     "Stats",
     "UnknownSession",
     "normal_path",
+    "open_ledger",
 ]
+
+
+def open_ledger(
+    url: str,
+    *,
+    limits: Limits | None = None,
+    owner: str | None = None,
+    host: str | None = None,
+    lock_timeout: float = 5.0,
+    is_network_path: Callable[[Path], bool] | None = None,
+) -> EventLedger:
+    """Open the ledger at ``sqlite:///…`` or ``postgresql+psycopg://…``.
+
+    A local file is made, upgraded, or (if it is damaged) set aside and begun anew; a database on
+    a server must have been prepared with ``ledger.schema.upgrade``. A ledger that is newer than
+    this code can be read; its ``write`` raises ``SchemaAhead``.
+
+    ``owner`` is whose sessions are shown and made; None is everybody's in a file, and the login
+    name on a server. ``host`` names this machine in new sessions. ``lock_timeout`` is how many
+    seconds a call waits for other processes. ``is_network_path`` tells whether a file is on a
+    network file system; by default the system is asked.
+
+    Raises ``LedgerError``: for each cause another class, with a sentence and a hint.
+    """
+    opening = import_module("ledger.opening")  # what it imports takes longer than all the rest
+    options = {} if is_network_path is None else {"is_network_path": is_network_path}
+    ledger: EventLedger = opening.open_ledger(
+        url, limits=limits, owner=owner, host=host, lock_timeout=lock_timeout, **options
+    )
+    return ledger

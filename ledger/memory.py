@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from ledger.errors import LedgerClosed, UnknownSession
-from ledger.merging import plan_merges
+from ledger.errors import EntryTooLarge, LedgerClosed, UnknownSession
+from ledger.memory_session import MemorySession, cost_of
 from ledger.model import (
-    LEASE_MS,
     Change,
     DeleteSession,
-    Entry,
     Incomplete,
     NewEntry,
     NewSession,
     Page,
     Replay,
-    Run,
     RunClosed,
     RunOpened,
-    RunState,
     SessionClosed,
     SessionRecord,
     SessionShared,
@@ -30,21 +25,14 @@ from ledger.model import (
     Stats,
 )
 from ledger.paths import normal_path
-
-
-@dataclass
-class _Session:
-    record: SessionRecord
-    entries: list[Entry] = field(default_factory=list)
-    runs: dict[str, Run] = field(default_factory=dict)
-    keys: set[str] = field(default_factory=set)
-
-    def touch(self, at: int) -> None:
-        self.record = replace(
-            self.record,
-            updated_at=max(self.record.updated_at, at),
-            lease_until=max(self.record.lease_until, at + LEASE_MS),
-        )
+from ledger.retention import (
+    ENTRY_OVERHEAD,
+    Limits,
+    archives_to_delete,
+    entries_to_trim,
+    headroom,
+    sessions_to_archive,
+)
 
 
 class MemoryLedger:
@@ -54,25 +42,32 @@ class MemoryLedger:
     one after handing it over.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits | None = None) -> None:
+        self._limits = limits or Limits()
         self._lock = threading.Lock()
-        self._sessions: dict[str, _Session] = {}
+        self._sessions: dict[str, MemorySession] = {}
+        self._allowance = 0
         self._is_closed = False
 
     def write(self, changes: Sequence[Change]) -> None:
         with self._lock:
             self._check_open()
             self._check_sessions(changes)
-            for change in changes:
-                self._apply(change)
+            costs = [self._cost(change) for change in changes]
+            for change, cost in zip(changes, costs, strict=True):
+                self._apply(change, cost)
+            self._trim(changes)
+            self._allowance -= sum(costs)
+            times = [change.at for change in changes if hasattr(change, "at")]
+            has_new = any(isinstance(change, NewSession) for change in changes)
+            if times and (has_new or self._allowance <= 0):
+                self._keep_limits(max(times))
 
     def read(self, session_id: str) -> Replay | None:
         with self._lock:
             self._check_open()
             session = self._sessions.get(session_id)
-            if session is None:
-                return None
-            return Replay(session.record, tuple(session.entries), tuple(session.runs.values()))
+            return None if session is None else session.replay()
 
     def find(self, session_id: str, session_key: str) -> SessionRecord | None:
         found = self._select(lambda record: record.session_id == session_id)
@@ -94,9 +89,17 @@ class MemoryLedger:
         return sorted(found, key=_age)[: page.limit]
 
     def stats(self) -> Stats:
-        found = self._select(lambda record: True)
-        entries = sum(record.entries for record in found)
-        return Stats(len(found), 0, entries, 0, 0)
+        with self._lock:
+            self._check_open()
+            active = self._of(archived=False)
+            archived = self._of(archived=True)
+            return Stats(
+                sessions=len(active),
+                archived=len(archived),
+                entries=sum(session.record.entries for session in active + archived),
+                bytes=sum(session.bytes for session in active),
+                archived_bytes=sum(session.bytes for session in archived),
+            )
 
     def close(self) -> None:
         with self._lock:
@@ -107,6 +110,10 @@ class MemoryLedger:
             self._check_open()
             records = (session.record for session in self._sessions.values())
             return [record for record in records if is_wanted(record)]
+
+    def _of(self, *, archived: bool) -> list[MemorySession]:
+        sessions = self._sessions.values()
+        return [session for session in sessions if session.record.archived == archived]
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -131,130 +138,79 @@ class MemoryLedger:
                 case RunClosed() | Incomplete() | SessionClosed():
                     pass
 
-    def _apply(self, change: Change) -> None:
+    def _cost(self, change: Change) -> int:
+        if not isinstance(change, NewEntry):
+            return 0
+        cost = cost_of(change)
+        if cost - ENTRY_OVERHEAD > self._limits.max_bytes:
+            raise EntryTooLarge(
+                f"An entry of {cost - ENTRY_OVERHEAD} bytes is larger than the ledger may be.",
+                hint="Raise --max-bytes.",
+            )
+        return cost
+
+    def _apply(self, change: Change, cost: int) -> None:
         match change:
             case NewSession():
                 self._open(change)
             case NewEntry():
-                _append(self._sessions[change.session_id], change)
-            case RunOpened():
-                self._open_run(change)
-            case RunClosed():
-                self._close_run(change)
+                self._sessions[change.session_id].append(change, cost)
+            case RunOpened() | RunClosed():
+                self._apply_to_run(change)
             case SessionTitle():
-                session = self._sessions[change.session_id]
-                session.record = replace(session.record, title=change.title)
-                session.touch(change.at)
+                self._sessions[change.session_id].change(title=change.title)
+                self._sessions[change.session_id].touch(change.at)
             case SessionShared():
-                session = self._sessions[change.session_id]
-                session.record = replace(session.record, shared=change.shared)
+                self._sessions[change.session_id].change(shared=change.shared)
             case Incomplete():
-                self._change(change.session_id, complete=False)
+                self._mark(change.session_id, complete=False)
             case SessionClosed():
-                self._change(change.session_id, lease_until=0)
+                self._mark(change.session_id, lease_until=0)
             case DeleteSession():
                 self._sessions.pop(change.session_id, None)
             case _:
                 assert_never(change)
 
-    def _change(self, session_id: str, **values: bool | int) -> None:
-        if session := self._sessions.get(session_id):
-            session.record = replace(session.record, **values)  # type: ignore[arg-type]  # by name
-
     def _open(self, new: NewSession) -> None:
-        known = self._sessions.get(new.session_id)
-        if known is None:
-            self._sessions[new.session_id] = _Session(_new_record(new))
-            return
-        old = known.record
-        known.record = replace(
-            old,
-            session_key=new.session_key or old.session_key,
-            cwd=new.cwd or old.cwd,
-            lease_until=max(old.lease_until, new.at + LEASE_MS),
-        )
+        if known := self._sessions.get(new.session_id):
+            known.open_again(new)
+        else:
+            self._sessions[new.session_id] = MemorySession(new)
 
-    def _open_run(self, change: RunOpened) -> None:
-        session = self._sessions[change.session_id]
-        if self._session_of_run(change.run_id) is None:
-            run = Run(change.run_id, change.session_id, RunState.OPEN, change.at)
-            session.runs[change.run_id] = run
-        session.touch(change.at)
+    def _mark(self, session_id: str, **values: bool | int) -> None:
+        if session := self._sessions.get(session_id):
+            session.change(**values)
 
-    def _close_run(self, change: RunClosed) -> None:
-        session = self._session_of_run(change.run_id)
-        if session is None:
-            return
-        session.runs[change.run_id] = replace(
-            session.runs[change.run_id],
-            state=change.state,
-            closed_at=change.at,
-            stop_reason=change.stop_reason,
-            error_code=change.error_code,
-        )
-        _merge(session, change.run_id)
-        session.touch(change.at)
+    def _apply_to_run(self, change: RunOpened | RunClosed) -> None:
+        owner = self._session_of_run(change.run_id)
+        if isinstance(change, RunOpened):
+            self._sessions[change.session_id].open_run(change, is_new=owner is None)
+        elif owner is not None:
+            owner.close_run(change)
 
-    def _session_of_run(self, run_id: str) -> _Session | None:
-        return next((s for s in self._sessions.values() if run_id in s.runs), None)
+    def _session_of_run(self, run_id: str) -> MemorySession | None:
+        return next((s for s in self._sessions.values() if s.has_run(run_id)), None)
+
+    def _trim(self, changes: Sequence[Change]) -> None:
+        closed = {change.run_id for change in changes if isinstance(change, RunClosed)}
+        names = {change.session_id for change in changes if not isinstance(change, RunClosed)}
+        for name, session in self._sessions.items():
+            if name in names or any(map(session.has_run, closed)):
+                count = entries_to_trim(session.record.entries, self._limits)
+                if count and not session.has_open_run:
+                    session.trim(count)
+
+    def _keep_limits(self, now: int) -> None:
+        active = [session.usage(now) for session in self._of(archived=False)]
+        chosen = sessions_to_archive(active, self._limits)
+        for name in chosen:
+            self._sessions[name].archive()
+        archived = [session.usage(now) for session in self._of(archived=True)]
+        for name in archives_to_delete(archived, self._limits):
+            del self._sessions[name]
+        left = [usage for usage in active if usage.session_id not in chosen]
+        self._allowance = headroom(left, self._limits)
 
 
 def _age(record: SessionRecord) -> tuple[int, str]:
     return -record.updated_at, record.session_id
-
-
-def _new_record(new: NewSession) -> SessionRecord:
-    return SessionRecord(
-        session_id=new.session_id,
-        session_key=new.session_key,
-        cwd=new.cwd,
-        title=None,
-        complete=new.complete,
-        created_at=new.at,
-        updated_at=new.at,
-        lease_until=new.at + LEASE_MS,
-        owner=new.owner,
-        host=new.host,
-        gateway=new.gateway,
-    )
-
-
-def _append(session: _Session, new: NewEntry) -> None:
-    if new.entry_key is None or new.entry_key not in session.keys:
-        seq = session.record.trimmed + len(session.entries) + 1
-        session.entries.append(_entry(new, seq))
-        session.record = replace(session.record, entries=len(session.entries))
-    if new.entry_key is not None:
-        session.keys.add(new.entry_key)
-    session.touch(new.at)
-
-
-def _entry(new: NewEntry, seq: int) -> Entry:
-    return Entry(
-        session_id=new.session_id,
-        seq=seq,
-        kind=new.kind,
-        payload=new.payload,
-        at=new.at,
-        run_id=new.run_id,
-        generation=new.generation,
-        entry_key=new.entry_key,
-    )
-
-
-def _merge(session: _Session, run_id: str) -> None:
-    entries = session.entries
-    may_merge = [
-        entry.payload
-        if (entry.kind, entry.run_id, entry.entry_key) == ("update", run_id, None)
-        else None
-        for entry in entries
-    ]
-    for merge in reversed(plan_merges(may_merge)):
-        entries[merge.start : merge.stop] = [replace(entries[merge.start], payload=merge.payload)]
-    first = session.record.trimmed + 1
-    session.entries = [
-        entry if entry.seq == seq else replace(entry, seq=seq)
-        for seq, entry in enumerate(entries, first)
-    ]
-    session.record = replace(session.record, entries=len(entries))

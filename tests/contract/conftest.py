@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from ledger import EventLedger
+from ledger import EventLedger, Limits, open_ledger
 from ledger.memory import MemoryLedger
 
-IMPLEMENTATIONS: dict[str, Callable[[], EventLedger]] = {"memory": MemoryLedger}
+MakeLedger = Callable[[Limits], EventLedger]
 
 
-@pytest.fixture(params=IMPLEMENTATIONS)
-def ledger(request: pytest.FixtureRequest) -> Iterator[EventLedger]:
-    ledger = IMPLEMENTATIONS[request.param]()
-    yield ledger
-    ledger.close()
+@pytest.fixture(params=["memory", "sqlite"])
+def make_ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeLedger]:
+    """Makes empty ledgers with given limits, and closes them."""
+    made: list[EventLedger] = []
+
+    def make(limits: Limits) -> EventLedger:
+        if request.param == "memory":
+            made.append(MemoryLedger(limits))
+        else:
+            made.append(open_ledger(f"sqlite:///{tmp_path}/{len(made)}.db", limits=limits))
+        return made[-1]
+
+    yield make
+    for ledger in made:
+        ledger.close()
+
+
+@pytest.fixture
+def ledger(make_ledger: MakeLedger) -> EventLedger:
+    """An empty ledger."""
+    return make_ledger(Limits())

@@ -22,14 +22,14 @@ def test_the_wheel_holds_both_packages_whole_and_nothing_else(wheel: Path) -> No
         for package in ("acp_bridge", "ledger")
         for path in (ROOT / package).rglob("*")
         if path.suffix == ".py" or path.name == "py.typed"
-    }
+    } | {f"ledger/{path.relative_to(ROOT)}" for path in (ROOT / "migrations").rglob("*.py")}
 
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
 
     assert {name for name in names if name.endswith((".py", "py.typed"))} == expected
     assert {name.partition("/")[0] for name in names} == {"acp_bridge", "ledger"}
-    assert {"acp_bridge/py.typed", "ledger/py.typed"} <= names
+    assert {"acp_bridge/py.typed", "ledger/py.typed", "ledger/migrations/script.py.mako"} <= names
 
 
 def test_the_wheel_says_what_it_is(wheel: Path) -> None:
@@ -49,6 +49,23 @@ def test_the_installed_code_is_the_wheels(installed: Installed) -> None:
 
     assert done.stderr == ""
     assert Path(done.stdout.strip()).is_relative_to(installed.bin.parent)
+
+
+def test_the_installed_ledger_makes_its_database_by_the_wheels_own_revisions(
+    installed: Installed, tmp_path: Path
+) -> None:
+    program = (
+        "import sys, ledger, ledger.schema; url = sys.argv[1]; print(ledger.schema.scripts()); "
+        "ledger.open_ledger(url).write([ledger.NewSession('s', 'k', '/', 1)]); "
+        "print(ledger.open_ledger(url).read('s').session.session_key)"
+    )
+
+    done = installed.run("python", "-c", program, f"sqlite:///{tmp_path}/ledger.db")
+
+    assert done.stderr == ""
+    scripts, key = done.stdout.split()
+    assert Path(scripts).is_relative_to(installed.bin.parent)
+    assert key == "k"
 
 
 def test_the_installed_command_tells_its_version(installed: Installed) -> None:

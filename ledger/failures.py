@@ -1,0 +1,149 @@
+"""What databases raise, as errors of the ledger: each cause its own sentence, and what helps."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from ledger.errors import (
+    EntryTooLarge,
+    LedgerBusy,
+    LedgerCorrupt,
+    LedgerError,
+    LedgerFull,
+    LedgerReadOnly,
+    LedgerRefused,
+    LedgerUnreachable,
+    SchemaBehind,
+)
+
+MIGRATE_HINT = "Run: acp-bridge ledger migrate"
+
+_Kind = tuple[type[LedgerError], str, str | None]
+
+_BUSY: _Kind = (
+    LedgerBusy,
+    "Another process keeps the ledger locked.",
+    "It is tried again; if it lasts, look for a process that hangs.",
+)
+_CORRUPT: _Kind = (
+    LedgerCorrupt,
+    "The ledger is damaged.",
+    "Start the bridge again: it sets a damaged file aside and begins a new one.",
+)
+_FULL: _Kind = (
+    LedgerFull,
+    "There is no space left for the ledger.",
+    "Free some space, or choose another place with --state-dir.",
+)
+_READ_ONLY: _Kind = (
+    LedgerReadOnly,
+    "The ledger cannot be written.",
+    "Check the permissions of the file and of its directory, or choose another place with "
+    "--state-dir.",
+)
+_TOO_LARGE: _Kind = (EntryTooLarge, "An entry is larger than the database takes.", None)
+_UNKNOWN: _Kind = (LedgerError, "The ledger's database failed.", None)
+
+_OF_SQLITE: dict[str, _Kind] = {
+    "SQLITE_BUSY": _BUSY,
+    "SQLITE_LOCKED": _BUSY,
+    "SQLITE_PROTOCOL": _BUSY,
+    "SQLITE_CORRUPT": _CORRUPT,
+    "SQLITE_NOTADB": _CORRUPT,
+    "SQLITE_FULL": _FULL,
+    "SQLITE_READONLY": _READ_ONLY,
+    "SQLITE_PERM": _READ_ONLY,
+    "SQLITE_CANTOPEN": _READ_ONLY,
+    "SQLITE_TOOBIG": _TOO_LARGE,
+}
+"""By the primary result code, which begins the name of each extended one."""
+
+_UNREACHABLE: _Kind = (
+    LedgerUnreachable,
+    "There is no connection to the ledger's database server.",
+    "Check --ledger-url, and that the server runs and lets this user in from this machine.",
+)
+_REFUSED: _Kind = (
+    LedgerRefused,
+    "The ledger's database server refuses the connection.",
+    "Check the user, the password and the name of the database in --ledger-url.",
+)
+_OF_SQLSTATE: dict[str, _Kind] = {
+    "08": _UNREACHABLE,
+    "57P": _UNREACHABLE,
+    "28": _REFUSED,
+    "3D": _REFUSED,
+    "42501": (
+        LedgerRefused,
+        "The database user may not do that with the ledger's tables.",
+        "Let the owner of the tables grant it.",
+    ),
+    "42P01": (SchemaBehind, "The database has no ledger yet.", MIGRATE_HINT),
+    "55P03": _BUSY,
+    "57014": _BUSY,
+    "40": _BUSY,
+    "53100": _FULL,
+    "53": _UNREACHABLE,
+    "25006": _READ_ONLY,
+    "XX001": _CORRUPT,
+    "XX002": _CORRUPT,
+}
+"""By the beginning of PostgreSQL's code, the longest that fits."""
+
+_CONFLICTS = ("40", "23505", "23503")
+
+
+@contextmanager
+def told_of(place: str) -> Iterator[None]:
+    """Turn what the database raises into ``LedgerError``; ``place`` says where it was."""
+    try:
+        yield
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        raise ledger_error(error, place) from error
+
+
+def ledger_error(error: Exception, place: str) -> LedgerError:
+    """The error of the ledger for one of the database."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+    kind, sentence, hint = _kind(cause)
+    # Only the driver's first line: SQLAlchemy's own text holds the statement.
+    detail = next(iter(str(cause).strip().splitlines()), type(cause).__name__)
+    return kind(f"{sentence} ({place}: {detail})", hint=hint)
+
+
+def is_conflict(error: Exception) -> bool:
+    """Whether the transaction lost against another one and may simply be tried again."""
+    return isinstance(error, DBAPIError) and _sqlstate(error.orig).startswith(_CONFLICTS)
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether SQLite says that a file is damaged, or none of its own."""
+    return _of_sqlite(error) is _CORRUPT
+
+
+def _kind(cause: BaseException) -> _Kind:
+    if isinstance(cause, sqlite3.Error):
+        return _of_sqlite(cause)
+    state = _sqlstate(cause)
+    fitting = [start for start in _OF_SQLSTATE if state.startswith(start)]
+    if fitting:
+        return _OF_SQLSTATE[max(fitting, key=len)]
+    if not state and any(base.__name__ == "OperationalError" for base in type(cause).__mro__):
+        return _UNREACHABLE  # psycopg gives no code when there is no server to give one
+    return _UNKNOWN
+
+
+def _of_sqlite(error: sqlite3.Error) -> _Kind:
+    name: str = getattr(error, "sqlite_errorname", "")
+    primary = "_".join(name.split("_")[:2])
+    if name == "SQLITE_IOERR_WRITE":
+        return _FULL
+    return _OF_SQLITE.get(primary, _UNKNOWN)
+
+
+def _sqlstate(error: BaseException | None) -> str:
+    return getattr(error, "sqlstate", None) or ""

@@ -1,0 +1,123 @@
+"""The ledger's file and what lies beside it: private, and taken by one process at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from ledger.errors import LedgerBusy, LedgerError, LedgerFull, LedgerReadOnly, NotALedger
+
+SIDE_FILES = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside its file, by the endings of the names."""
+
+_POLL_SECONDS = 0.02
+
+
+def prepare(path: Path) -> None:
+    """Make the directory (mode 0700) and the file (mode 0600) where they are missing, and take
+    from the file the rights of others. An existing directory is its owner's business.
+
+    Raises ``NotALedger`` for a path that is no file, and ``LedgerReadOnly`` or ``LedgerFull``.
+    """
+    try:
+        _make_directory(path.parent)
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError as error:
+        raise _unusable(path, error) from error
+    if not path.is_file():
+        raise NotALedger(
+            f"{path} is a directory, and the ledger must be a file.",
+            hint="Name a file in it, or another one.",
+        )
+    for ending in ("", *SIDE_FILES):
+        _make_private(path.with_name(path.name + ending))
+
+
+@contextlib.contextmanager
+def locked(path: Path, timeout: float) -> Iterator[None]:
+    """Hold the lock beside the file, against all other processes that do.
+
+    It ends with the process, however that ends. Raises ``LedgerBusy`` after ``timeout`` seconds.
+    """
+    try:
+        descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise _unusable(path, error) from error
+    try:
+        deadline = time.monotonic() + timeout
+        while not _try_lock(descriptor):
+            if time.monotonic() > deadline:
+                raise LedgerBusy(
+                    f"Another process has been preparing the ledger for {timeout:.0f} seconds "
+                    f"({path}).",
+                    hint="Look for a process that hangs.",
+                )
+            time.sleep(_POLL_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _make_directory(directory: Path) -> None:
+    if not directory.is_dir():
+        if directory.parent != directory:
+            _make_directory(directory.parent)
+        with contextlib.suppress(FileExistsError):
+            directory.mkdir(mode=0o700)
+
+
+def _make_private(path: Path) -> None:
+    if os.name == "nt":
+        return
+    with contextlib.suppress(OSError):  # missing, or another user's
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            # A file system without locks: SQLite's own, which it has or nothing would work, keep
+            # two upgrades apart; only setting a damaged file aside is then less safe.
+            return True
+        return True
+
+
+def _unusable(path: Path, error: OSError) -> LedgerError:
+    reason = error.strerror or type(error).__name__
+    if isinstance(error, NotADirectoryError):
+        return NotALedger(
+            f"The ledger cannot be at {path}: a part of that path is a file.",
+            hint="Choose another place with --state-dir or --ledger-url.",
+        )
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return LedgerFull(
+            f"There is no space left for the ledger. ({path}: {reason})",
+            hint="Free some space, or choose another place with --state-dir.",
+        )
+    return LedgerReadOnly(
+        f"The ledger's directory cannot be written. ({path.parent}: {reason})",
+        hint="Check its permissions, or choose another place with --state-dir.",
+    )

@@ -1,0 +1,92 @@
+"""What lies where an SQLite ledger should be, told without changing it; and putting it aside."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum, auto
+from pathlib import Path
+
+from ledger.engine import sqlite_connection
+from ledger.failures import is_damage
+from ledger.files import SIDE_FILES
+
+VERSION_TABLE = "ledger_version"
+
+
+class Content(Enum):
+    """What a file holds."""
+
+    NOTHING = auto()
+    LEDGER = auto()
+    FOREIGN = auto()
+    """A database of something else."""
+    DAMAGED = auto()
+    """A damaged database, or none at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found in a file."""
+
+    content: Content
+    version: str | None = None
+    journal_mode: str = ""
+    reason: str = ""
+    """How the damage shows."""
+
+
+def inspect(path: Path, *, lock_timeout: float) -> Finding:
+    """Look into a file, which must exist. Raises ``sqlite3.Error`` if that cannot be done.
+
+    Reading only, so that a damaged file stays byte for byte what it is: a connection that may
+    write would move what is in its write-ahead log into the file, right or wrong.
+    """
+    if path.stat().st_size == 0:
+        return Finding(Content.NOTHING)
+    try:
+        return _look_into(path, lock_timeout, read_only=True)
+    except sqlite3.OperationalError:
+        # What a crash left in the rollback journal has to be undone first, which is writing.
+        return _look_into(path, lock_timeout, read_only=False)
+
+
+def _look_into(path: Path, lock_timeout: float, *, read_only: bool) -> Finding:
+    try:
+        with closing(
+            sqlite_connection(path, lock_timeout=lock_timeout, read_only=read_only)
+        ) as connection:
+            return _content(connection)
+    except sqlite3.DatabaseError as error:
+        if is_damage(error):
+            return Finding(Content.DAMAGED, reason=str(error))
+        raise
+
+
+def _content(connection: sqlite3.Connection) -> Finding:
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    if not tables:
+        return Finding(Content.NOTHING)
+    if VERSION_TABLE not in tables:
+        return Finding(Content.FOREIGN)
+    [problem] = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if problem != "ok":
+        return Finding(Content.DAMAGED, reason=problem)
+    row = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone()  # noqa: S608 - a constant
+    [mode] = connection.execute("PRAGMA journal_mode").fetchone()
+    return Finding(Content.LEDGER, row[0] if row else None, mode)
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a file with all that SQLite keeps beside it; returns the new path."""
+    now = datetime.now(UTC)
+    aside = path.with_name(f"{path.name}.damaged-{now:%Y%m%dT%H%M%S%f}Z")
+    # The file itself last: beside a new file an old log would be taken for its own.
+    for ending in (*reversed(SIDE_FILES), ""):
+        old = path.with_name(path.name + ending)
+        if os.path.lexists(old):
+            old.rename(aside.with_name(aside.name + ending))
+    return aside

@@ -1,0 +1,180 @@
+"""One session of the ledger in memory."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+from ledger.archive import pack, unpack
+from ledger.codec import encode, size
+from ledger.merging import plan_merges
+from ledger.model import (
+    LEASE_MS,
+    Entry,
+    NewEntry,
+    NewSession,
+    Replay,
+    Run,
+    RunClosed,
+    RunOpened,
+    RunState,
+    SessionRecord,
+)
+from ledger.retention import ENTRY_OVERHEAD, RUN_OVERHEAD, SESSION_OVERHEAD, Usage
+
+_ENTRY = [field.name for field in fields(Entry)]
+
+
+class MemorySession:
+    """A session's record, entries and runs, and what they cost."""
+
+    def __init__(self, new: NewSession) -> None:
+        self.record = SessionRecord(
+            session_id=new.session_id,
+            session_key=new.session_key,
+            cwd=new.cwd,
+            title=None,
+            complete=new.complete,
+            created_at=new.at,
+            updated_at=new.at,
+            lease_until=new.at + LEASE_MS,
+            owner=new.owner,
+            host=new.host,
+            gateway=new.gateway,
+        )
+        self.bytes = SESSION_OVERHEAD
+        self._entries: list[Entry] = []
+        self._runs: dict[str, Run] = {}
+        self._keys: set[str] = set()
+        self._archive: bytes | None = None
+
+    def open_again(self, new: NewSession) -> None:
+        """Somebody opens the session that is there."""
+        self.change(
+            session_key=new.session_key or self.record.session_key,
+            cwd=new.cwd or self.record.cwd,
+            lease_until=max(self.record.lease_until, new.at + LEASE_MS),
+        )
+
+    def change(self, **values: Any) -> None:
+        """Replace members of the record."""
+        self.record = replace(self.record, **values)
+
+    def touch(self, at: int) -> None:
+        """Something of the session changed."""
+        self.change(
+            updated_at=max(self.record.updated_at, at),
+            lease_until=max(self.record.lease_until, at + LEASE_MS),
+        )
+
+    def append(self, new: NewEntry, cost: int) -> None:
+        """Append an entry, unless one with its key is there."""
+        self.touch(new.at)
+        self._unarchive()
+        if new.entry_key is not None:
+            if new.entry_key in self._keys:
+                return
+            self._keys.add(new.entry_key)
+        values = {name: getattr(new, name) for name in _ENTRY if name != "seq"}
+        seq = self.record.trimmed + len(self._entries) + 1
+        self._entries.append(Entry(seq=seq, **values))
+        self.bytes += cost
+        self.change(entries=len(self._entries))
+
+    def has_run(self, run_id: str) -> bool:
+        """Whether the run is one of this session."""
+        return run_id in self._runs
+
+    def open_run(self, change: RunOpened, *, is_new: bool) -> None:
+        """A run begins."""
+        self.touch(change.at)
+        self._unarchive()
+        if is_new:
+            run = Run(change.run_id, change.session_id, RunState.OPEN, change.at)
+            self._runs[run.run_id] = run
+            self.bytes += RUN_OVERHEAD
+
+    def close_run(self, change: RunClosed) -> None:
+        """A run of this session has ended."""
+        self.touch(change.at)
+        self._unarchive()
+        self._runs[change.run_id] = replace(
+            self._runs[change.run_id],
+            state=change.state,
+            closed_at=change.at,
+            stop_reason=change.stop_reason,
+            error_code=change.error_code,
+        )
+        self._merge(change.run_id)
+
+    @property
+    def has_open_run(self) -> bool:
+        """Whether a run has not ended."""
+        return any(run.closed_at is None for run in self._runs.values())
+
+    def trim(self, count: int) -> None:
+        """Drop the first ``count`` entries, and the runs that ended before the first one left."""
+        dropped, self._entries = self._entries[:count], self._entries[count:]
+        self.bytes -= sum(map(cost_of, dropped))
+        self._keys -= {entry.entry_key for entry in dropped if entry.entry_key is not None}
+        oldest = min((entry.at for entry in self._entries), default=0)
+        for run in list(self._runs.values()):
+            if run.closed_at is not None and run.closed_at < oldest:
+                del self._runs[run.run_id]
+                self.bytes -= RUN_OVERHEAD
+        self.change(
+            entries=len(self._entries),
+            trimmed=self.record.trimmed + len(dropped),
+            complete=False,
+        )
+
+    def archive(self) -> None:
+        """Keep the entries compressed."""
+        self._archive = pack({name: getattr(e, name) for name in _ENTRY} for e in self._entries)
+        self.bytes += len(self._archive) - sum(map(cost_of, self._entries))
+        self._entries, self._keys = [], set()
+        self.change(archived=True)
+
+    def replay(self) -> Replay:
+        """All of it."""
+        entries = self._entries
+        if self._archive is not None:
+            entries = [Entry(**item) for item in unpack(self._archive)]
+        return Replay(self.record, tuple(entries), tuple(self._runs.values()))
+
+    def usage(self, now: int) -> Usage:
+        """What it costs."""
+        record = self.record
+        return Usage(record.session_id, record.updated_at, self.bytes, record.is_live(now))
+
+    def _unarchive(self) -> None:
+        if self._archive is None:
+            return
+        self._entries = list(self.replay().entries)
+        self._keys = {entry.entry_key for entry in self._entries if entry.entry_key is not None}
+        self.bytes += sum(map(cost_of, self._entries)) - len(self._archive)
+        self._archive = None
+        self.change(archived=False)
+
+    def _merge(self, run_id: str) -> None:
+        entries = self._entries
+        before = sum(map(cost_of, entries))
+        merges = plan_merges([_chunk_payload(entry, run_id) for entry in entries])
+        for merge in reversed(merges):
+            merged = replace(entries[merge.start], payload=merge.payload)
+            entries[merge.start : merge.stop] = [merged]
+        if merges:
+            first = self.record.trimmed + 1
+            self._entries = [replace(entry, seq=seq) for seq, entry in enumerate(entries, first)]
+            self.bytes += sum(map(cost_of, self._entries)) - before
+            self.change(entries=len(entries))
+
+
+def cost_of(entry: Entry | NewEntry) -> int:
+    """Bytes that an entry costs, as the limits count them."""
+    return size(encode(entry.payload)) + ENTRY_OVERHEAD
+
+
+def _chunk_payload(entry: Entry, run_id: str) -> dict[str, Any] | None:
+    is_own = (entry.kind, entry.run_id, entry.entry_key) == ("update", run_id, None)
+    return entry.payload if is_own else None

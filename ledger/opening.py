@@ -1,0 +1,155 @@
+"""Opening a ledger, in whatever state it is found.
+
+A local file is put right at once: made, upgraded, or, if it is damaged, set aside and begun anew.
+All that happens under a lock beside the file and after a second look, since an editor starts a
+bridge for each window, and several may come upon the same file at the same time.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from ledger.engine import (
+    FilePlace,
+    ServerPlace,
+    file_engine,
+    login_name,
+    place_of,
+    server_engine,
+    sqlite_connection,
+)
+from ledger.errors import NotALedger, SchemaBehind
+from ledger.failures import MIGRATE_HINT, told_of
+from ledger.files import locked, prepare
+from ledger.health import Content, Finding, inspect, set_aside
+from ledger.network import is_network_path as is_on_network
+from ledger.retention import Limits
+from ledger.schema import (
+    HEAD,
+    UPGRADE_SECONDS,
+    Standing,
+    ahead,
+    found_version,
+    standing,
+    upgrade_file,
+)
+from ledger.sql import SqlLedger
+
+_log = logging.getLogger(__name__)
+
+
+def open_ledger(
+    url: str,
+    *,
+    limits: Limits | None = None,
+    owner: str | None = None,
+    host: str | None = None,
+    lock_timeout: float = 5.0,
+    is_network_path: Callable[[Path], bool] = is_on_network,
+) -> SqlLedger:
+    """See ``ledger.open_ledger``."""
+    place = place_of(url)
+    with told_of(str(place)):
+        if isinstance(place, FilePlace):
+            version = _put_right(place, lock_timeout, uses_wal=not is_network_path(place.path))
+            is_ahead = standing(version) is Standing.AHEAD
+            engine = file_engine(place.path, lock_timeout=lock_timeout, read_only=is_ahead)
+        else:
+            engine = server_engine(place, lock_timeout=lock_timeout)
+            version = _checked(engine, place)
+            owner = owner or login_name()
+    refusal = None
+    if standing(version) is Standing.AHEAD:
+        refusal = partial(ahead, place, version)
+        _log.warning("%s", refusal())
+    return SqlLedger(
+        engine,
+        place=str(place),
+        limits=limits or Limits(),
+        owner=owner,
+        host=host,
+        refusal=refusal,
+    )
+
+
+def _checked(engine: Engine, place: ServerPlace) -> str:
+    """The version of a shared database, which is never changed unasked."""
+    with ExitStack() as on_failure:
+        on_failure.callback(engine.dispose)
+        with engine.connect() as connection:
+            version = found_version(connection)
+        if version is None or standing(version) is Standing.BEHIND:
+            has = f"has schema {version}" if version else "has no ledger yet"
+            raise SchemaBehind(
+                f"The database {has}, and this version needs {HEAD}. ({place})", hint=MIGRATE_HINT
+            )
+        on_failure.pop_all()
+    return version
+
+
+def _put_right(place: FilePlace, lock_timeout: float, *, uses_wal: bool) -> str:
+    """Make an SQLite file usable in whatever state it is; returns the version it then has."""
+    prepare(place.path)
+    journal_mode = "wal" if uses_wal else "delete"
+    if not uses_wal:
+        _log.warning(
+            "the ledger %s is on a network file system, where it is slower and less safe; "
+            "choose a local place with --state-dir",
+            place,
+        )
+    version = _usable_version(inspect(place.path, lock_timeout=lock_timeout), journal_mode)
+    if version is not None:
+        return version
+    with locked(place.path, UPGRADE_SECONDS):
+        found = inspect(place.path, lock_timeout=lock_timeout)
+        version = _usable_version(found, journal_mode)
+        if version is not None:
+            return version
+        if found.content is Content.FOREIGN:
+            raise NotALedger(
+                f"{place} is a database of something else, which is left alone.",
+                hint="Choose another place with --state-dir or --ledger-url.",
+            )
+        if found.content is Content.DAMAGED:
+            _set_aside(place, found)
+        _set_journal_mode(place.path, journal_mode, lock_timeout)
+        upgrade_file(place)
+    return HEAD
+
+
+def _usable_version(found: Finding, journal_mode: str) -> str | None:
+    """The version, if the file can be used as it is."""
+    current = standing(found.version)
+    if current is Standing.AHEAD:
+        return found.version
+    is_usable = current is Standing.CURRENT and found.journal_mode == journal_mode
+    return found.version if is_usable else None
+
+
+def _set_aside(place: FilePlace, found: Finding) -> None:
+    aside = set_aside(place.path)
+    prepare(place.path)
+    _log.warning(
+        "the ledger %s was damaged (%s) and is now %s; a new one was begun",
+        place,
+        found.reason,
+        aside.name,
+    )
+
+
+def _set_journal_mode(path: Path, mode: str, lock_timeout: float) -> None:
+    with closing(sqlite_connection(path, lock_timeout=lock_timeout)) as connection:
+        try:
+            connection.execute(f"PRAGMA journal_mode = {mode}")
+        except sqlite3.OperationalError:
+            # Others have it open, in another mode. A log without shared memory is unsafe; a file
+            # without a log only slower.
+            if mode == "delete":
+                raise

@@ -1,0 +1,157 @@
+"""Which version the tables of a database have, and bringing them to the one of this code.
+
+Revisions are numbered: their ids are four digits that count up, so that an old version can tell a
+newer database from an older one without knowing its revisions. Alembic is imported only to run
+them, since that takes longer than everything else at the start.
+
+A local file is upgraded when it is opened; a database that is shared only by :func:`upgrade`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sqlite3
+from contextlib import closing
+from enum import Enum, auto
+from importlib.resources import files
+from pathlib import Path
+
+from sqlalchemy import Connection, inspect, text
+
+from ledger.engine import FilePlace, ServerPlace, file_engine, place_of, server_engine
+from ledger.errors import LedgerCorrupt, SchemaAhead
+from ledger.failures import told_of
+from ledger.files import locked, prepare
+from ledger.health import VERSION_TABLE
+
+HEAD = "0001"
+"""The revision that this code was written for."""
+
+UPGRADE_SECONDS = 60.0
+"""How long to wait for another process that upgrades the same database."""
+
+_ADVISORY_LOCK = 0x6C6564676572  # "ledger"
+
+
+class Standing(Enum):
+    """How a database's version compares with the code's."""
+
+    NONE = auto()
+    BEHIND = auto()
+    CURRENT = auto()
+    AHEAD = auto()
+
+
+def standing(version: str | None) -> Standing:
+    """Compare a version found in a database with the code's."""
+    if version is None:
+        return Standing.NONE
+    if version == HEAD:
+        return Standing.CURRENT
+    return Standing.BEHIND if version < HEAD else Standing.AHEAD
+
+
+def found_version(connection: Connection) -> str | None:
+    """The version of the database's tables; None if there are none."""
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    found = connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608 - a constant
+    return None if found is None else str(found)
+
+
+def ahead(place: FilePlace | ServerPlace, version: str) -> SchemaAhead:
+    """The error for a database that is newer than the code."""
+    return SchemaAhead(
+        f"The ledger has schema {version}, and this version knows {HEAD}: it is only read. "
+        f"({place})",
+        hint="Use the newer acp-bridge, or another ledger (--state-dir, --ledger-url).",
+    )
+
+
+def upgrade(url: str) -> tuple[str | None, str]:
+    """Bring a database to this code's version: the version it had (None: it was empty), and the
+    one it has. A no-op if they are the same. Raises ``LedgerError``."""
+    place = place_of(url)
+    with told_of(str(place)):
+        before = _upgrade_file(place) if isinstance(place, FilePlace) else _upgrade_server(place)
+    return before, HEAD
+
+
+def _upgrade_file(place: FilePlace) -> str | None:
+    prepare(place.path)
+    with locked(place.path, UPGRADE_SECONDS):
+        return upgrade_file(place)
+
+
+def upgrade_file(place: FilePlace) -> str | None:
+    """Upgrade an SQLite file, with a copy of what it was beside it; returns the version it had.
+
+    One transaction: a process that is killed leaves the old version or the new one.
+    """
+    # Without foreign keys: a table that is made anew would take its dependents with it.
+    engine = file_engine(place.path, lock_timeout=UPGRADE_SECONDS, foreign_keys=False)
+    try:
+        with engine.connect().execution_options(immediate=True) as connection, connection.begin():
+            before = found_version(connection)
+            match standing(before):
+                case Standing.CURRENT:
+                    pass
+                case Standing.AHEAD:
+                    raise ahead(place, str(before))
+                case Standing.BEHIND:
+                    _back_up(place.path, str(before))
+                    _run_revisions(connection)
+                case Standing.NONE:
+                    _run_revisions(connection)
+            if connection.exec_driver_sql("PRAGMA foreign_key_check").first():
+                raise LedgerCorrupt(f"The ledger's tables contradict each other. ({place})")
+    finally:
+        engine.dispose()
+    return before
+
+
+def _upgrade_server(place: ServerPlace) -> str | None:
+    engine = server_engine(place, lock_timeout=UPGRADE_SECONDS)
+    try:
+        with engine.begin() as connection:
+            lock = text("SELECT pg_advisory_xact_lock(:key)")
+            connection.execute(lock, {"key": _ADVISORY_LOCK})
+            before = found_version(connection)
+            if standing(before) is Standing.AHEAD:
+                raise ahead(place, str(before))
+            if standing(before) is not Standing.CURRENT:
+                _run_revisions(connection)
+    finally:
+        engine.dispose()
+    return before
+
+
+def scripts() -> Path:
+    """The folder of the revisions: in the package when installed, beside it in a checkout."""
+    package = Path(str(files("ledger")))
+    installed = package / "migrations"
+    return installed if installed.is_dir() else package.parent / "migrations"
+
+
+def _run_revisions(connection: Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config(stdout=io.StringIO())  # nothing of ours is Alembic's to print
+    config.set_main_option("script_location", str(scripts()).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _back_up(path: Path, version: str) -> None:
+    backup = path.with_name(f"{path.name}.backup-{version}")
+    unfinished = backup.with_name(backup.name + ".part")
+    os.close(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600))
+    with (
+        closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as source,
+        closing(sqlite3.connect(unfinished)) as target,
+    ):
+        source.backup(target)
+        target.execute("PRAGMA journal_mode = DELETE")  # one file that holds everything
+    unfinished.replace(backup)

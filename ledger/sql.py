@@ -1,0 +1,162 @@
+"""The ledger in an SQL database."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from ledger import queries
+from ledger.errors import LedgerClosed, LedgerError
+from ledger.failures import is_conflict, told_of
+from ledger.housekeeping import keep_limits
+from ledger.model import Change, Page, Replay, SessionRecord, Stats
+from ledger.retention import Limits
+from ledger.transaction import Transaction
+
+_log = logging.getLogger(__name__)
+
+_ATTEMPTS = 5
+"""How often a transaction is tried that lost against another one."""
+
+_T = TypeVar("_T")
+
+
+class SqlLedger:
+    """Implements ``ledger.port.EventLedger``; made by ``ledger.open_ledger``.
+
+    ``refusal`` makes the error that every write ends with, if the database may only be read.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        place: str,
+        limits: Limits,
+        owner: str | None,
+        host: str | None,
+        refusal: Callable[[], LedgerError] | None = None,
+    ) -> None:
+        self._engine = engine
+        self._place = place
+        self._limits = limits
+        self._owner = owner
+        self._host = host
+        self._refusal = refusal
+        self._writing = threading.Lock()
+        self._allowance = 0
+        self._has_warned = False
+        self._kept: Connection | None = None
+        self._is_server = engine.dialect.name == "postgresql"
+        # What one read sees must be of one moment, as it always is with SQLite.
+        self._read_options = {"isolation_level": "REPEATABLE READ"} if self._is_server else {}
+        self._is_closed = False
+
+    def write(self, changes: Sequence[Change]) -> None:
+        self._check_open()
+        if self._refusal is not None:
+            raise self._refusal()
+        if not changes:
+            return
+        with self._writing:
+            self._check_open()
+            done = self._write(lambda connection: self._apply(connection, changes))
+            self._allowance -= done.bytes
+            times = [change.at for change in changes if hasattr(change, "at")]
+            if times and (done.has_new_session or self._allowance <= 0):
+                self._keep_limits(max(times))
+
+    def read(self, session_id: str) -> Replay | None:
+        with self._reading() as connection:
+            return queries.replay(connection, session_id, self._owner)
+
+    def find(self, session_id: str, session_key: str) -> SessionRecord | None:
+        with self._reading() as connection:
+            return queries.record_by_id_and_key(connection, session_id, session_key, self._owner)
+
+    def find_by_key(self, session_key: str) -> SessionRecord | None:
+        with self._reading() as connection:
+            return queries.record_by_key(connection, session_key, self._owner)
+
+    def list_sessions(self, page: Page) -> list[SessionRecord]:
+        with self._reading() as connection:
+            return queries.records(connection, page, self._owner)
+
+    def stats(self) -> Stats:
+        with self._reading() as connection:
+            return queries.stats(connection, self._owner)
+
+    def close(self) -> None:
+        self._is_closed = True
+        with self._writing:
+            if self._kept is not None:
+                self._kept.close()
+                self._kept = None
+            self._engine.dispose()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise LedgerClosed("The ledger is closed.")
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        self._check_open()
+        with told_of(self._place), self._engine.connect() as connection:
+            connection = connection.execution_options(**self._read_options)
+            with connection.begin():
+                yield connection
+
+    def _apply(self, connection: Connection, changes: Sequence[Change]) -> Transaction:
+        transaction = Transaction(
+            connection, owner=self._owner, host=self._host, limits=self._limits
+        )
+        transaction.apply(changes)
+        return transaction
+
+    def _keep_limits(self, now: int) -> None:
+        """What was written is written: a failure here is no failure of the write."""
+        try:
+            self._allowance = self._write(
+                lambda connection: keep_limits(
+                    connection, owner=self._owner, limits=self._limits, now=now
+                )
+            )
+        except LedgerError as error:
+            level = logging.DEBUG if self._has_warned else logging.WARNING
+            self._has_warned = True
+            _log.log(level, "the ledger's limits could not be kept: %s", error)
+
+    def _write(self, work: Callable[[Connection], _T]) -> _T:
+        """Do ``work`` in a transaction, again if it lost against another one."""
+        with told_of(self._place):
+            for _ in range(_ATTEMPTS - 1):
+                try:
+                    return self._once(work)
+                except DBAPIError as error:
+                    if not is_conflict(error):
+                        raise
+            return self._once(work)
+
+    def _once(self, work: Callable[[Connection], _T]) -> _T:
+        if self._is_server:
+            with self._engine.begin() as connection:
+                return work(connection)
+        # A file cannot go away like a server: its connection is kept, which saves a part of the
+        # time that every line waits.
+        if self._kept is None:
+            self._kept = self._engine.connect().execution_options(immediate=True)
+        try:
+            with self._kept.begin():
+                return work(self._kept)
+        except (DBAPIError, sqlite3.Error):
+            self._kept.invalidate()
+            self._kept.close()
+            self._kept = None
+            raise
