@@ -81,7 +81,10 @@ def insert_entries(connection: Connection, rows: list[Row]) -> None:
 
 def insert_new(connection: Connection, table: Table, row: Row) -> bool:
     """Insert a row unless one with its key is there; whether it was new."""
-    return connection.execute(_insert_or_ignore(connection, table), row).rowcount == 1
+    done = connection.execute(
+        _insert_or_ignore(connection, table), row, execution_options={"preserve_rowcount": True}
+    )
+    return done.rowcount == 1
 
 
 def _insert_or_ignore(connection: Connection, table: Table) -> Insert:

@@ -13,7 +13,7 @@ from ledger.memory import MemoryLedger
 MakeLedger = Callable[[Limits], EventLedger]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def make_ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeLedger]:
     """Makes empty ledgers with given limits, and closes them."""
     made: list[EventLedger] = []
@@ -21,6 +21,9 @@ def make_ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make
     def make(limits: Limits) -> EventLedger:
         if request.param == "memory":
             made.append(MemoryLedger(limits))
+        elif request.param == "postgres":
+            url = request.getfixturevalue("postgres").ledger_database()
+            made.append(open_ledger(url, limits=limits, owner="me"))
         else:
             made.append(open_ledger(f"sqlite:///{tmp_path}/{len(made)}.db", limits=limits))
         return made[-1]

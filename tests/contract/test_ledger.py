@@ -56,12 +56,12 @@ def test_a_new_session_is_complete_live_and_empty(ledger: EventLedger) -> None:
 def test_opening_again_keeps_the_history_and_whether_it_is_whole(
     ledger: EventLedger, complete: bool
 ) -> None:
-    ledger.write([session(complete=complete), entry("one", at=1500)])
+    ledger.write([session(complete=complete, owner="me"), entry("one", at=1500)])
     ledger.write([SessionTitle("s1", "Title", 1600)])
     ledger.write([session(at=9000, owner="other", host="there", complete=not complete)])
     now = record(ledger)
     assert texts(ledger) == ["one"]
-    assert (now.complete, now.title, now.owner, now.host) == (complete, "Title", None, None)
+    assert (now.complete, now.title, now.owner, now.host) == (complete, "Title", "me", None)
     assert (now.created_at, now.updated_at) == (1000, 1600)
 
 
