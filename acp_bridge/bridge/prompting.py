@@ -227,7 +227,8 @@ class Prompting:
 
     def _ask(self, turn: Turn, effect: fx.AskPermission) -> None:
         approval_id = effect.asked.approval_id
-        self._outbox.put_record(self._entry(turn, fx.Record("permission", effect.params)))
+        asked = {"approvalId": approval_id, **effect.params}
+        self._outbox.put_record(self._entry(turn, fx.Record("permission", asked)))
         ask = self._editor.ask(
             "session/request_permission",
             effect.params,

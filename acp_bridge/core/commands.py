@@ -79,6 +79,27 @@ class DescribeSession(NamedTuple):
     session_key: SessionKey
 
 
+class ReadTranscript(NamedTuple):
+    """Ask for the gateway's own record of a session. Result: ``core.transcript.Transcript``, or
+    None if the gateway has no such session."""
+
+    session_key: SessionKey
+
+
+class ListSessions(NamedTuple):
+    """Ask for the gateway's sessions, newest first. Result: a list of SessionFacts, at most
+    ``limit`` from ``offset`` on."""
+
+    offset: int = 0
+    limit: int = 100
+
+
+class DeleteSession(NamedTuple):
+    """Delete a session of the gateway with its transcript. Result: whether there was one."""
+
+    session_key: SessionKey
+
+
 class SessionFacts(NamedTuple):
     """What the gateway says of one session."""
 
@@ -88,6 +109,9 @@ class SessionFacts(NamedTuple):
     used_tokens: int | None = None
     context_tokens: int | None = None
     cost_usd: float | None = None
+    cwd: str | None = None
+    """The directory that the gateway spawned the session in, where it did."""
+    is_running: bool = False
 
 
 RunCommand = StartRun | AbortRun | ProbeRun | AnswerPermission

@@ -281,7 +281,7 @@ class Turn:
 
     def permission_closed(self, event: ev.PermissionClosed) -> list[Effect]:
         """The gateway says that an approval was resolved."""
-        return self._permissions.closed(event.approval_id)
+        return self._permissions.closed(event.approval_id, event.decision)
 
     def permission_settled(self, event: ev.PermissionSettled) -> list[Effect]:
         """The gateway answered our decision."""

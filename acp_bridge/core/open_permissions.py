@@ -10,7 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from acp_bridge.core.commands import AnswerPermission
-from acp_bridge.core.effects import AskPermission, Effect, Send, Show, WithdrawPermission
+from acp_bridge.core.effects import (
+    AskPermission,
+    Effect,
+    Record,
+    Send,
+    Show,
+    WithdrawPermission,
+)
 from acp_bridge.core.events import PermissionAsked, PermissionSettled, ToolStarted
 from acp_bridge.core.permissions import DENY, outcome_to_decision, permission_params
 from acp_bridge.core.ports import EditorAnswer
@@ -62,7 +69,8 @@ class OpenPermissions:
         if permission is None or permission.decision is not None:
             return []
         permission.decision = outcome_to_decision(answer, permission.asked.allowed)
-        return self._decide(approval_id, permission.decision) if is_link_up else []
+        effects = [_outcome(approval_id, permission.decision)]
+        return effects + (self._decide(approval_id, permission.decision) if is_link_up else [])
 
     def link_up(self) -> list[Effect]:
         """Deliver the decisions that the gateway has not confirmed."""
@@ -72,12 +80,12 @@ class OpenPermissions:
                 effects += self._decide(approval_id, permission.decision)
         return effects
 
-    def closed(self, approval_id: ApprovalId) -> list[Effect]:
+    def closed(self, approval_id: ApprovalId, decision: str | None) -> list[Effect]:
         """Resolved at the gateway; withdraw the question if it is still open in the editor."""
         permission = self._open.pop(approval_id, None)
         if permission is None or permission.decision is not None:
             return []
-        return [WithdrawPermission(approval_id)]
+        return [WithdrawPermission(approval_id), _outcome(approval_id, decision or "elsewhere")]
 
     def settled(self, event: PermissionSettled) -> list[Effect]:
         """The gateway took our decision, or did not: one explanation, no second try."""
@@ -96,6 +104,7 @@ class OpenPermissions:
         text = "Nobody answered the approval in time, so it counts as denied."
         return [
             WithdrawPermission(approval_id),
+            _outcome(approval_id, "expired"),
             Show(updates.message_chunk(text, f"{approval_id}:notice")),
             *self._decide(approval_id, DENY),
         ]
@@ -105,10 +114,15 @@ class OpenPermissions:
         effects: list[Effect] = []
         for approval_id, permission in self._open.items():
             if permission.decision is None:
-                effects.append(WithdrawPermission(approval_id))
+                effects += [WithdrawPermission(approval_id), _outcome(approval_id, DENY)]
                 effects += self._decide(approval_id, DENY)
         self._open.clear()
         return effects
 
     def _decide(self, approval_id: ApprovalId, decision: str) -> list[Effect]:
         return [Send(AnswerPermission(approval_id, decision))]
+
+
+def _outcome(approval_id: ApprovalId, decision: str) -> Record:
+    """What a replay tells of the question; the question itself means nothing any more then."""
+    return Record("decision", {"approvalId": approval_id, "decision": decision})

@@ -130,6 +130,20 @@ class ToolCalls:
             return shown
         return [*shown, self._close(call, failed, output or "")]
 
+    def adopt(self, update: Json) -> None:
+        """A card, or a change of one, that an earlier process has shown."""
+        tool_call_id = ToolCallId(str(update.get("toolCallId")))
+        call = self._calls.get(tool_call_id)
+        if call is None:
+            title, kind = str(update.get("title", "tool")), str(update.get("kind", "other"))
+            call = self._calls[tool_call_id] = _Call(tool_call_id, title, kind)
+            call.command = _command(update.get("rawInput"))
+            call.has_args = "rawInput" in update
+        if update.get("status") in ("completed", "failed"):
+            call.is_open = False
+        if "rawOutput" in update:
+            call.has_result = True
+
     def end_all(self, failed: bool, note: str | None) -> list[Json]:
         """The turn is over: end each open call, and add ``note`` to what it shows."""
         ended = []

@@ -1,0 +1,209 @@
+"""What the gateway's transcript knows of a session and the ledger lacks.
+
+Three things are missing after a crash or a gap: the rest of a turn that ended while nobody
+listened, turns of other clients, and work that the gateway resumed by itself after a restart. They
+become entries like any others, marked as added, so that the next replay has them without asking
+again. Every added entry has a stable key: two bridges that heal one session add it once.
+
+Nothing is shown twice: the text of a turn that both have is compared as a stream is
+(``core.chunks``), tool calls by their id, turns by their run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from acp_bridge.core import events as ev
+from acp_bridge.core.chunks import TextTrack
+from acp_bridge.core.replay import Recorded
+from acp_bridge.core.tool_calls import ToolCalls
+from acp_bridge.core.transcript import PastTurn, SaidText, SaidThought, Transcript, UsedTool
+from acp_bridge.ids import Json, RunId
+from acp_bridge.wire import updates
+from acp_bridge.wire.content import image_block, text_block
+
+ADDED: Final = "(Added from the gateway's transcript; details of its tools are not available.)"
+RESUMED: Final = "(The gateway was restarted and went on with this turn by itself.)"
+
+
+class Addition(NamedTuple):
+    """An entry to be recorded. ``key`` is stable within the session."""
+
+    record: Recorded
+    key: str
+
+
+def additions(
+    entries: Sequence[Recorded], transcript: Transcript, *, cwd: str, now: int
+) -> list[Addition]:
+    """The entries that the ledger lacks, in the order in which they are to be recorded.
+
+    A turn that still runs is left alone: its rest comes live. ``now`` (UTC milliseconds) is the
+    time of what the transcript does not date.
+    """
+    known = _known_runs(entries)
+    found: list[Addition] = []
+    before: RunId | str = ""
+    for turn in transcript.turns:
+        run_id = turn.run_id or _name(turn)
+        at = turn.at or now
+        is_running = transcript.running is not None and transcript.running == turn.run_id
+        if turn.is_system and before in known and not is_running:
+            found += _resumed(RunId(before), turn, cwd, at)
+        elif run_id in known:
+            if not is_running and not known[run_id].is_ended:
+                found += _rest(run_id, known[run_id], turn, cwd, at)
+            before = run_id
+        elif not is_running:
+            found += _whole(run_id, before, turn, cwd, at)
+            before = run_id
+    return found
+
+
+class _Known(NamedTuple):
+    """What the ledger has of a run."""
+
+    updates: list[Json]
+    is_ended: bool
+
+
+def _known_runs(entries: Iterable[Recorded]) -> dict[RunId, _Known]:
+    known: dict[RunId, _Known] = {}
+    for entry in entries:
+        if entry.run_id is None:
+            continue
+        run = known.setdefault(entry.run_id, _Known([], is_ended=False))
+        if entry.kind == "update":
+            run.updates.append(entry.payload)
+        elif entry.kind == "outcome":
+            known[entry.run_id] = run._replace(is_ended=True)
+    return known
+
+
+def _name(turn: PastTurn) -> RunId:
+    """A stable name for a turn that no key identifies."""
+    digest = hashlib.sha256(f"{turn.at}\n{turn.prompt}".encode("utf-8", "replace"))
+    return RunId(f"gateway-{digest.hexdigest()[:16]}")
+
+
+def _whole(run_id: RunId, before: RunId | str, turn: PastTurn, cwd: str, at: int) -> list[Addition]:
+    """A turn that the ledger has nothing of."""
+    blocks = [text_block(turn.prompt)] if turn.prompt else []
+    blocks += [
+        image_block(each.content, each.mime_type)
+        for each in turn.attachments
+        if each.kind == "image" and each.content
+    ]
+    prompt: Json = {"prompt": blocks, "after": before, "note": ADDED, "source": "gateway"}
+    writer = _Writer(run_id, at)
+    writer.add("prompt", prompt, "user")
+    writer.parts(turn, ToolCalls(cwd))
+    writer.end(turn)
+    return writer.written
+
+
+def _rest(run_id: RunId, known: _Known, turn: PastTurn, cwd: str, at: int) -> list[Addition]:
+    """The part of a turn that fell into a gap."""
+    writer = _Writer(run_id, at)
+    tools = ToolCalls(cwd)
+    text = TextTrack()
+    for update in known.updates:
+        relive(update, text, tools)
+    for part in turn.parts:
+        if isinstance(part, UsedTool):
+            writer.tool(tools, part)
+    said = "".join(part.text.rstrip() for part in turn.parts if isinstance(part, SaidText))
+    for chunk in text.finish(said or None):
+        writer.say(chunk.text)
+    writer.end(turn)
+    return writer.written
+
+
+def _resumed(run_id: RunId, turn: PastTurn, cwd: str, at: int) -> list[Addition]:
+    """Work that the gateway went on with under another name: the rest of the turn before."""
+    writer = _Writer(run_id, at, prefix=f"resumed:{turn.run_id or _name(turn)}")
+    writer.say(RESUMED)
+    writer.parts(turn, ToolCalls(cwd))
+    writer.end(turn)
+    return writer.written
+
+
+def relive(update: Json, text: TextTrack, tools: ToolCalls) -> None:
+    """Bring the memory of a turn to where an earlier process left it."""
+    kind = update.get("sessionUpdate")
+    if kind == "agent_message_chunk" and not _is_notice(update):
+        content = update.get("content")
+        shown = content.get("text") if isinstance(content, dict) else None
+        if isinstance(shown, str):
+            text.feed(shown, False, None)
+    elif kind in ("tool_call", "tool_call_update"):
+        if kind == "tool_call":
+            text.break_message()
+        tools.adopt(update)
+
+
+def _is_notice(update: Json) -> bool:
+    """Whether the text is the bridge's own and not the agent's."""
+    return ":text:" not in str(update.get("messageId"))
+
+
+class _Writer:
+    """Makes the entries of one turn, each with its key."""
+
+    def __init__(self, run_id: RunId, at: int, *, prefix: str | None = None) -> None:
+        self.written: list[Addition] = []
+        self._run_id = run_id
+        self._at = at
+        self._prefix = prefix or f"added:{run_id}"
+        self._messages = 0
+
+    def add(self, kind: str, payload: Json, name: str) -> None:
+        record = Recorded(kind, payload, self._run_id, self._at)
+        self.written.append(Addition(record, f"{self._prefix}:{name}"))
+
+    def parts(self, turn: PastTurn, tools: ToolCalls) -> None:
+        for part in turn.parts:
+            match part:
+                case SaidText():
+                    self.say(part.text)
+                case SaidThought():
+                    self.think(part.text)
+                case UsedTool():
+                    self.tool(tools, part)
+
+    def say(self, text: str) -> None:
+        if text.strip():
+            self._message(updates.message_chunk(text, self._message_id()), "say")
+
+    def think(self, text: str) -> None:
+        if text.strip():
+            self._message(updates.thought_chunk(text, self._message_id()), "think")
+
+    def tool(self, tools: ToolCalls, part: UsedTool) -> None:
+        """The card and the end of a call, as far as ``tools`` has not shown them."""
+        news = []
+        if tools.title_of(part.tool_call_id) is None:
+            started = ev.ToolStarted(self._run_id, part.tool_call_id, part.name, part.args)
+            news += tools.feed(started)
+        if part.output is not None:
+            news += tools.adopt_end(part.tool_call_id, part.failed, part.output)
+        for number, update in enumerate(news):
+            self.add("update", update, f"tool:{part.tool_call_id}:{number}")
+
+    def end(self, turn: PastTurn) -> None:
+        """The outcome, if the transcript knows one; a failed turn says why."""
+        if turn.error:
+            self.say(turn.error)
+            error = {"message": turn.error, "data": {"code": "run_failed"}}
+            self.add("outcome", {"error": error}, "end")
+        elif turn.stop_reason is not None:
+            self.add("outcome", {"stop_reason": turn.stop_reason}, "end")
+
+    def _message(self, update: Json, name: str) -> None:
+        self.add("update", update, f"{name}:{self._messages}")
+        self._messages += 1
+
+    def _message_id(self) -> str:
+        return f"{self._prefix}:{self._messages}"

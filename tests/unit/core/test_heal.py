@@ -1,0 +1,144 @@
+"""What the gateway's transcript adds to the ledger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from acp_bridge.core.heal import Addition, additions
+from acp_bridge.core.replay import Recorded, replay_updates
+from acp_bridge.core.transcript import (
+    PastTurn,
+    SaidText,
+    SaidThought,
+    Transcript,
+    UsedTool,
+)
+from acp_bridge.ids import Json, RunId, ToolCallId
+from acp_bridge.wire import updates
+
+NOW = 5_000
+
+
+def past(run: str | None, prompt: str = "hi", *parts: Any, **more: Any) -> PastTurn:
+    fields: dict[str, Any] = {
+        "run_id": RunId(run) if run else None,
+        "at": 1_000,
+        "prompt": prompt,
+        "attachments": (),
+        "parts": parts,
+        "stop_reason": "end_turn",
+        "error": None,
+        **more,
+    }
+    return PastTurn(**fields)
+
+
+def transcript(*turns: PastTurn, running: str | None = None) -> Transcript:
+    return Transcript(turns, RunId(running) if running else None, None, is_whole=True)
+
+
+def entry(kind: str, payload: Json, run: str) -> Recorded:
+    return Recorded(kind, payload, RunId(run), 1_000)
+
+
+def recorded(run: str, prompt: str, *said: str, ended: bool = True) -> list[Recorded]:
+    blocks = [{"type": "text", "text": prompt}]
+    entries = [entry("prompt", {"prompt": blocks}, run)]
+    for number, text in enumerate(said):
+        entries.append(entry("update", updates.message_chunk(text, f"{run}:text:{number}"), run))
+    if ended:
+        entries.append(entry("outcome", {"stop_reason": "end_turn"}, run))
+    return entries
+
+
+def heal(entries: list[Recorded], told: Transcript) -> list[Addition]:
+    return additions(entries, told, cwd="/w", now=NOW)
+
+
+def shown_texts(entries: list[Recorded]) -> list[str]:
+    shown = replay_updates(entries)
+    return [u["content"]["text"] for u in shown if isinstance(u.get("content"), dict)]
+
+
+def healed(entries: list[Recorded], told: Transcript) -> list[str]:
+    return shown_texts(entries + [each.record for each in heal(entries, told)])
+
+
+def test_what_both_have_adds_nothing() -> None:
+    entries = recorded("r1", "hi", "Hello") + recorded("r2", "again", "Sure")
+    told = transcript(past("r1", "hi", SaidText("Hello")), past("r2", "again", SaidText("Sure")))
+    assert heal(entries, told) == []
+
+
+@pytest.mark.requirement("C063")
+def test_the_rest_of_a_turn_that_ended_unheard_is_added_once() -> None:
+    entries = recorded("r1", "hi", "Hello wor", ended=False)
+    told = transcript(past("r1", "hi", SaidText("Hello world. ")))
+    assert healed(entries, told) == ["hi", "Hello wor", "ld."]
+
+    again = entries + [each.record for each in heal(entries, told)]
+    assert heal(again, told) == []
+
+
+def test_a_turn_that_still_runs_is_left_to_come_live() -> None:
+    entries = recorded("r1", "hi", "Hello wor", ended=False)
+    assert heal(entries, transcript(past("r1", "hi", SaidText("Hello world")), running="r1")) == []
+
+
+@pytest.mark.requirement("C090")
+def test_a_foreign_turn_is_added_in_its_place_and_marked() -> None:
+    entries = recorded("r1", "one", "1") + recorded("r3", "three", "3")
+    told = transcript(
+        past("r1", "one", SaidText("1")),
+        past("r2", "two", SaidThought("hm"), SaidText("2")),
+        past("r3", "three", SaidText("3")),
+    )
+    texts = healed(entries, told)
+    assert [text for text in texts if "transcript" not in text] == [
+        "one", "1", "two", "hm", "2", "three", "3",
+    ]  # fmt: skip
+    assert "transcript" in texts[3]
+
+
+def test_a_turn_without_a_key_keeps_one_name() -> None:
+    told = transcript(past(None, "who am I", SaidText("nobody")))
+    first, second = heal([], told), heal([], told)
+    assert [each.key for each in first] == [each.key for each in second]
+    assert len({each.key for each in first}) == len(first)
+
+
+def test_a_tool_whose_end_fell_into_the_gap_is_ended() -> None:
+    card = updates.tool_call(ToolCallId("t"), "exec", kind="execute", status="in_progress")
+    entries = [
+        *recorded("r1", "hi", "Calling.", ended=False),
+        entry("update", card, "r1"),
+    ]
+    tool = UsedTool(ToolCallId("t"), "exec", {"command": "ls"}, "a b", failed=False)
+    told = transcript(past("r1", "hi", SaidText("Calling. "), tool, SaidText("Done.")))
+    shown = replay_updates(entries + [each.record for each in heal(entries, told)])
+    (shown_card,) = [u for u in shown if u["sessionUpdate"] == "tool_call"]
+    assert shown_card["status"] == "completed"
+    assert [u["content"]["text"] for u in shown if u["sessionUpdate"] == "agent_message_chunk"] == [
+        "Calling.",
+        "Done.",
+    ]
+
+
+def test_resumed_work_is_the_rest_of_the_turn_before() -> None:
+    entries = recorded("r1", "hi", "Half", ended=False)
+    told = transcript(
+        past("r1", "hi", SaidText("Half"), stop_reason=None),
+        past("r2", "[System] go on", SaidText("whole"), is_system=True),
+    )
+    texts = healed(entries, told)
+    assert texts[0] == "hi"
+    assert texts[-1] == "whole"
+    assert "[System]" not in "".join(texts)
+
+
+def test_a_failed_turn_says_why() -> None:
+    entries = recorded("r1", "hi", ended=False)
+    told = transcript(past("r1", "hi", stop_reason=None, error="the model is gone"))
+    assert healed(entries, told) == ["hi", "the model is gone"]
