@@ -59,8 +59,7 @@ class MemoryLedger:
             self._trim(changes)
             self._allowance -= sum(costs)
             times = [change.at for change in changes if hasattr(change, "at")]
-            has_new = any(isinstance(change, NewSession) for change in changes)
-            if times and (has_new or self._allowance <= 0):
+            if times and self._allowance <= 0:
                 self._keep_limits(max(times))
 
     def read(self, session_id: str) -> Replay | None:
@@ -176,6 +175,7 @@ class MemoryLedger:
             known.open_again(new)
         else:
             self._sessions[new.session_id] = MemorySession(new)
+            self._allowance = 0  # so that the number of sessions is looked at
 
     def _mark(self, session_id: str, **values: bool | int) -> None:
         if session := self._sessions.get(session_id):
