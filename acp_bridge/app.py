@@ -90,7 +90,7 @@ async def _run(
                 ledger=ledger,
                 options=_session_options(settings),
                 limit=CreationLimit(*settings.session_rate),
-                surroundings=Surroundings(_home(), platform.node()),
+                surroundings=Surroundings(_home(), platform.node(), os.getcwd()),
                 clock=asyncio.get_running_loop(),
                 deadlines=Deadlines(connect=settings.connect_timeout),
                 tasks=tasks,

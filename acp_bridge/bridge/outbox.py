@@ -6,8 +6,8 @@ once, and a burst groups itself while the burst before it is being written. An e
 not read, or a slow ledger, thus holds up the thread and never the loop; meanwhile chunks of one
 message are merged, and ``is_full`` tells the producers when to pause.
 
-A ledger that fails costs the record and not the conversation: lines are shown all the same and
-the session is marked incomplete. An editor that is gone costs the lines and not the record.
+A ledger that fails costs no line: ``bridge.recorder`` keeps what it does not take. An editor that
+is gone costs the lines and not the record.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -29,20 +30,11 @@ from acp_bridge.bridge.outbox_items import (
     weigh,
     weigh_text,
 )
+from acp_bridge.bridge.recorder import RETRY, Recorder
 from acp_bridge.core.ports import Entry
-from acp_bridge.errors import OutcomeUnknown
 from acp_bridge.ids import Json, SessionId
 from acp_bridge.wire import jsonrpc
-from ledger import (
-    Change,
-    EventLedger,
-    Incomplete,
-    LedgerError,
-    NewEntry,
-    RunClosed,
-    RunOpened,
-    RunState,
-)
+from ledger import EventLedger
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +50,7 @@ class LedgerOutbox:
 
     ``write`` blocks until all is written, and raises ``OSError`` when the editor is gone;
     ``on_gone`` is then called once, on the loop. ``now_ms`` gives the time of an entry in UTC
-    milliseconds. ``limit`` is in bytes, counted approximately.
+    milliseconds, ``clock`` monotonic seconds. ``limit`` is in bytes, counted approximately.
     """
 
     def __init__(
@@ -67,10 +59,11 @@ class LedgerOutbox:
         write: Callable[[bytes], None],
         *,
         now_ms: Callable[[], int],
+        clock: Callable[[], float] = time.monotonic,
         on_gone: Callable[[], None] = lambda: None,
         limit: int = DEFAULT_LIMIT,
     ) -> None:
-        self._ledger = ledger
+        self._recorder = Recorder(ledger, clock)
         self._write = write
         self._now_ms = now_ms
         self._on_gone = on_gone
@@ -87,7 +80,6 @@ class LedgerOutbox:
         self._is_closed = False
         # Of the thread alone.
         self._is_gone = False
-        self._has_warned = False
         threading.Thread(target=self._run, name="outbox", daemon=True).start()
 
     def put_message(self, message: Json, *, session_id: SessionId | None = None) -> None:
@@ -171,7 +163,9 @@ class LedgerOutbox:
     def _run(self) -> None:
         try:
             while batch := self._take():
-                self._record([item for item in batch if item.entry])
+                self._recorder.record(
+                    (item.entry, item.at, item.weight) for item in batch if item.entry
+                )
                 self._call(0, [item.recorded for item in batch if item.recorded])
                 self._show(batch)
                 weight = sum(item.weight for item in batch)
@@ -184,10 +178,21 @@ class LedgerOutbox:
                 self._call(0, [self._on_gone])
 
     def _take(self) -> list[Item]:
-        with self._changed:
-            self._changed.wait_for(lambda: self._queue or self._is_closed)
-            batch, self._queue, self._last = self._queue, [], {}
+        while True:
+            with self._changed:
+                if self._changed.wait_for(self._has_work, self._patience):
+                    batch, self._queue, self._last = self._queue, [], {}
+                    break
+            # Outside the lock: what waits for the ledger is not to hold up the loop.
+            self._recorder.retry()
         return [item.finished() if isinstance(item, Chunk) else item for item in batch]
+
+    def _has_work(self) -> bool:
+        return bool(self._queue) or self._is_closed
+
+    @property
+    def _patience(self) -> float | None:
+        return RETRY if self._recorder.is_behind else None
 
     def _call(self, weight: int, callbacks: Sequence[Callable[[], None]]) -> None:
         if weight or callbacks:
@@ -214,62 +219,6 @@ class LedgerOutbox:
         fields = _fields(bytes=len(line), method=message.get("method"))
         _log.warning("a line too long for the editor was left out", extra=fields)
         return b""
-
-    def _record(self, items: list[Item]) -> None:
-        by_session: dict[str, list[Change]] = {}
-        changes: list[Change] = []
-        for item in items:
-            if item.entry:
-                own = _changes(item.entry, item.at)
-                changes += own
-                by_session.setdefault(item.entry.session_id, []).extend(own)
-        if not changes or self._is_written(changes):
-            return
-        for session_id, own in by_session.items():
-            # A fault of one session must not cost the record of the others.
-            if len(by_session) == 1 or not self._is_written(own):
-                with contextlib.suppress(LedgerError):
-                    self._ledger.write([Incomplete(session_id)])
-
-    def _is_written(self, changes: list[Change]) -> bool:
-        try:
-            self._ledger.write(changes)
-        except LedgerError as error:
-            level = logging.DEBUG if self._has_warned else logging.WARNING
-            self._has_warned = True
-            fields = _fields(error=type(error).__name__, reason=str(error))
-            _log.log(level, "the conversation is not recorded", extra=fields)
-            return False
-        return True
-
-
-def _changes(entry: Entry, at: int) -> list[Change]:
-    """The entry itself; a prompt also opens its run, and an outcome closes it."""
-    new = NewEntry(
-        session_id=entry.session_id,
-        kind=entry.record.kind,
-        payload=entry.record.payload,
-        at=at,
-        run_id=entry.run_id,
-        generation=entry.generation,
-    )
-    if entry.run_id is None:
-        return [new]
-    if new.kind == "prompt":
-        return [RunOpened(entry.run_id, entry.session_id, at), new]
-    if new.kind == "outcome":
-        return [new, _run_closed(entry.run_id, at, new.payload)]
-    return [new]
-
-
-def _run_closed(run_id: str, at: int, outcome: Json) -> RunClosed:
-    if "error" in outcome:
-        code = outcome["error"].get("data", {}).get("code")
-        state = RunState.UNKNOWN if code == OutcomeUnknown.code else RunState.FAILED
-        return RunClosed(run_id, at, state, error_code=code)
-    stop_reason = outcome["stop_reason"]
-    state = RunState.CANCELLED if stop_reason == "cancelled" else RunState.FINISHED
-    return RunClosed(run_id, at, state, stop_reason=stop_reason)
 
 
 def _fields(**fields: Any) -> Json:

@@ -96,6 +96,7 @@ def chunk_text(update: Json, entry: Entry) -> str | None:
         and content.keys() == _TEXT_MEMBERS
         and content["type"] == "text"
         and entry.record.payload == update
+        and entry.key is None
     ):
         text = content["text"]
         return text if isinstance(text, str) else None

@@ -86,6 +86,15 @@ class Prompting:
         if may_run:
             self.carry_out(turn, turn.grant_slot())
 
+    def join(self, turn: Turn) -> None:
+        """Take up a turn that an earlier process began. What it shows comes after whatever is
+        being answered now."""
+        self.turns.add(turn)
+        log.info("turn taken up", extra={"fields": _ids(turn)})
+        if self._generation is not None:
+            loop = asyncio.get_running_loop()
+            loop.call_soon(lambda: self.carry_out(turn, turn.link_up()))
+
     def cancel(self, session_id: SessionId) -> None:
         """End the session's live turn as cancelled; silent when there is none."""
         turn = self.turns.live(session_id)
@@ -170,12 +179,14 @@ class Prompting:
         self._outbox.put_update(show.update, self._entry(turn, fx.Record("update", show.update)))
 
     def _answer(self, turn: Turn, answer: fx.Answer) -> None:
-        self._responders.pop(turn.run_id).result({"stopReason": answer.stop_reason})
+        if responder := self._responders.pop(turn.run_id, None):
+            responder.result({"stopReason": answer.stop_reason})
         self._answered(turn, answer.stop_reason)
 
     def _reject(self, turn: Turn, reject: fx.Reject) -> None:
         reject.error.data.setdefault("runId", turn.run_id)
-        self._responders.pop(turn.run_id).error(reject.error)
+        if responder := self._responders.pop(turn.run_id, None):
+            responder.error(reject.error)
         self._answered(turn, reject.error.code)
 
     def _entry(self, turn: Turn, record: fx.Record) -> Entry:

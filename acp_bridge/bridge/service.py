@@ -4,48 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from acp_bridge import __version__
+from acp_bridge.bridge.listing import Lister
+from acp_bridge.bridge.opening import Opener
 from acp_bridge.bridge.prompting import Prompting
 from acp_bridge.bridge.timing import Clock, Deadlines
 from acp_bridge.core import events as ev
-from acp_bridge.core.commands import (
-    DescribeSession,
-    ResetSession,
-    ResolveSession,
-    SessionFacts,
-    StartRun,
-)
+from acp_bridge.core.commands import DeleteSession, DescribeSession, SessionFacts, StartRun
 from acp_bridge.core.effects import Record
 from acp_bridge.core.live_turn import Turn
 from acp_bridge.core.ports import Editor, Entry, Outbox, Responder
-from acp_bridge.core.prompt import prompt_to_message
+from acp_bridge.core.prompt import PREFIX, prompt_title, prompt_to_message
 from acp_bridge.core.sessions import (
     CreationLimit,
-    Route,
     Session,
     SessionOptions,
     Sessions,
-    own_key,
     prefix_wanted,
-    route,
 )
-from acp_bridge.errors import (
-    BridgeError,
-    GatewayError,
-    InvalidParams,
-    ScopeMissing,
-    SessionKeyUnresolved,
-)
+from acp_bridge.errors import BridgeError, GatewayError, InvalidParams, ScopeMissing
 from acp_bridge.gateway.port import Gateway
 from acp_bridge.gateway.scopes import ADMIN, WRITE, missing_scopes
 from acp_bridge.ids import Json, RunId, SessionId, SessionKey
 from acp_bridge.wire import updates
-from acp_bridge.wire.acp import NewSession, Prompt, negotiate_version
+from acp_bridge.wire.acp import (
+    ListedSessions,
+    NewSession,
+    OpenedSession,
+    Prompt,
+    negotiate_version,
+)
 from acp_bridge.wire.provenance import provenance_fields
-from ledger import NewSession as LedgerSession
 from ledger.port import EventLedger
 
 log = logging.getLogger(__name__)
@@ -62,6 +54,7 @@ class Surroundings(NamedTuple):
 
     home: str | None
     host: str
+    cwd: str
 
 
 class Bridge:
@@ -89,18 +82,12 @@ class Bridge:
     ) -> None:
         self._gateway = gateway
         self._outbox = outbox
-        self._ledger = ledger
         self._options = options
-        self._limit = limit
         self._surroundings = surroundings
-        self._clock = clock
-        self._deadlines = deadlines
         self._tasks = tasks
         self._leaving = leaving
         self._new_id = new_id
-        self._now_ms = now_ms
         self._sessions = Sessions()
-        self._reset_keys: set[SessionKey] = set()
         self._notices: list[str] = []
         self._said: set[str] = set()
         self._prompting = Prompting(
@@ -112,6 +99,20 @@ class Bridge:
             tasks=tasks,
             on_answered=self._turn_answered,
         )
+        self._opener = Opener(
+            gateway=gateway,
+            outbox=outbox,
+            ledger=ledger,
+            sessions=self._sessions,
+            prompting=self._prompting,
+            options=options,
+            limit=limit,
+            clock=clock,
+            deadlines=deadlines,
+            new_id=new_id,
+            now_ms=now_ms,
+        )
+        self._lister = Lister(gateway=gateway, ledger=ledger, elsewhere=surroundings.cwd)
 
     # --- what the editor calls -----------------------------------------------------------
 
@@ -125,10 +126,10 @@ class Bridge:
         return {
             "protocolVersion": negotiate_version(params.get("protocolVersion")),
             "agentCapabilities": {
-                "loadSession": False,
+                "loadSession": True,
                 "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
                 "mcpCapabilities": {"http": False, "sse": False},
-                "sessionCapabilities": {"close": {}},
+                "sessionCapabilities": {"close": {}, "list": {}, "resume": {}, "delete": {}},
             },
             "agentInfo": {"name": "acp-bridge", "title": "acp-bridge", "version": __version__},
             "authMethods": [],
@@ -141,47 +142,39 @@ class Bridge:
             log.info("initialize answered without a gateway", extra={"fields": {"why": error.code}})
 
     async def new_session(self, request: NewSession) -> Json:
-        """The ``session/new`` result. The gateway makes its session at the first prompt."""
-        self._limit.take(self._clock.time())
-        hello = await self._gateway.wait_hello(self._deadlines.connect)
-        wanted = route(request.meta, self._options)
-        session_id = SessionId(self._new_id())
-        agent = self._options.agent or hello.default_agent
-        key = await self._resolve(wanted) or own_key(session_id, agent)
-        if wanted.reset and key not in self._reset_keys:
-            await self._gateway.request(ResetSession(key))
-            self._reset_keys.add(key)
-        session = Session(session_id, key, request.cwd, wanted.prefix_cwd)
-        record = LedgerSession(session_id, key, request.cwd, self._now_ms())
-        await asyncio.to_thread(self._ledger.write, [record])
-        turns = self._prompting.turns
-        self._sessions.add(session, is_busy=lambda sid: turns.live(sid) is not None)
-        if request.mcp_servers:
-            self._say_once(
-                "mcp",
-                "The gateway runs its own MCP servers; those of this editor are not used: "
-                + ", ".join(request.mcp_servers),
-            )
-        return {"sessionId": session_id}
+        """The ``session/new`` result."""
+        session = await self._opener.new(request)
+        self._say_mcp(request.mcp_servers)
+        return {"sessionId": session.session_id}
 
-    async def _resolve(self, wanted: Route) -> SessionKey | None:
-        if wanted.label is not None:
-            key = await self._gateway.request(ResolveSession(label=wanted.label))
-            if key is None:
-                raise SessionKeyUnresolved(
-                    f"The gateway has no session with the label {wanted.label!r}.",
-                    hint="Check --session-label or _meta.sessionLabel.",
-                )
-            return SessionKey(key)
-        if wanted.key is not None and wanted.require_existing:
-            key = await self._gateway.request(ResolveSession(session_key=wanted.key))
-            if key is None:
-                raise SessionKeyUnresolved(
-                    f"The gateway has no session {wanted.key!r}.",
-                    hint="Check --session or _meta.sessionKey, or drop --require-existing.",
-                )
-            return SessionKey(key)
-        return wanted.key
+    async def load_session(self, request: OpenedSession) -> Json:
+        """The ``session/load`` result, after the whole replay."""
+        session = await self._opener.load(request)
+        self._say_mcp(request.mcp_servers)
+        asyncio.get_running_loop().call_soon(self._refresh_soon, session)
+        return {}
+
+    async def resume_session(self, request: OpenedSession) -> Json:
+        """The ``session/resume`` result, without any history."""
+        session = await self._opener.resume(request)
+        self._say_mcp(request.mcp_servers)
+        asyncio.get_running_loop().call_soon(self._refresh_soon, session)
+        return {}
+
+    async def list_sessions(self, request: ListedSessions) -> Json:
+        """The ``session/list`` result."""
+        await self._outbox.flush(FACTS_TIMEOUT)
+        return await self._lister.page(request)
+
+    async def delete_session(self, session_id: SessionId) -> Json:
+        """``session/delete``: from the ledger, and with the option from the gateway too."""
+        session = self._sessions.find(session_id)
+        await self.close_session(session_id)
+        if self._options.delete_at_gateway:
+            key = session.session_key if session else SessionKey(session_id)
+            await self._gateway.request(DeleteSession(key))
+        self._outbox.put_record(Entry(session_id, Record("deleted", {})))
+        return {}
 
     def prompt(self, request: Prompt, respond: Responder) -> None:
         """Start a turn; ``respond`` is answered when it ends."""
@@ -214,6 +207,8 @@ class Bridge:
             **_run_options(request.meta),
         )
         self._prompting.start(session, command, {"prompt": list(request.blocks)}, respond)
+        if session.title is None and (title := prompt_title(request.blocks)):
+            self._name(session, title)
         self._show_notices(session, command.run_id)
 
     def cancel(self, session_id: SessionId) -> None:
@@ -230,6 +225,7 @@ class Bridge:
             self._prompting.cancel(session_id)
             await self._prompting.answered(session_id)
             self._sessions.remove(session_id)
+            self._outbox.put_record(Entry(session_id, Record("closed", {})))
         return {}
 
     async def stop(self, grace: float) -> None:
@@ -300,7 +296,11 @@ class Bridge:
 
     def _turn_answered(self, turn: Turn) -> None:
         session = self._sessions.find(turn.session_id)
-        if session is not None and self._gateway.hello is not None:
+        if session is not None:
+            self._refresh_soon(session)
+
+    def _refresh_soon(self, session: Session) -> None:
+        if self._gateway.hello is not None:
             self._tasks.create_task(self._refresh(session))
 
     async def _refresh(self, session: Session) -> None:
@@ -314,9 +314,10 @@ class Bridge:
             return
         if facts is None or self._sessions.find(session.session_id) is not session:
             return
-        if facts.title and facts.title != session.title:
-            session.title = facts.title
-            self._show(session, updates.session_info(facts.title, None))
+        title = facts.title
+        if title and not title.startswith(PREFIX) and title != session.title:
+            self._name(session, title)
+            self._show(session, updates.session_info(title, None))
         self._show_usage(session, facts.used_tokens, facts.context_tokens, facts.cost_usd)
 
     def _session_changed(self, event: ev.SessionChanged) -> None:
@@ -331,7 +332,19 @@ class Bridge:
         session.usage = (used, size, cost)
         self._show(session, updates.usage(used, size, cost))
 
+    def _name(self, session: Session, title: str) -> None:
+        session.title = title
+        self._outbox.put_record(Entry(session.session_id, Record("title", {"title": title})))
+
     # --- what is said once ---------------------------------------------------------------
+
+    def _say_mcp(self, names: Sequence[str]) -> None:
+        if names:
+            self._say_once(
+                "mcp",
+                "The gateway runs its own MCP servers; those of this editor are not used: "
+                + ", ".join(names),
+            )
 
     def _say_once(self, topic: str, text: str) -> None:
         """In the thread with the next prompt, once per process and topic."""

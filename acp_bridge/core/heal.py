@@ -12,14 +12,15 @@ Nothing is shown twice: the text of a turn that both have is compared as a strea
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from acp_bridge.core import events as ev
-from acp_bridge.core.chunks import TextTrack
+from acp_bridge.core.chunks import TextTrack, ThoughtTrack
 from acp_bridge.core.replay import Recorded
 from acp_bridge.core.tool_calls import ToolCalls
 from acp_bridge.core.transcript import PastTurn, SaidText, SaidThought, Transcript, UsedTool
+from acp_bridge.core.turn_view import relive
 from acp_bridge.ids import Json, RunId
 from acp_bridge.wire import updates
 from acp_bridge.wire.content import image_block, text_block
@@ -36,11 +37,17 @@ class Addition(NamedTuple):
 
 
 def additions(
-    entries: Sequence[Recorded], transcript: Transcript, *, cwd: str, now: int
+    entries: Sequence[Recorded],
+    transcript: Transcript,
+    *,
+    cwd: str,
+    now: int,
+    live: Collection[RunId] = (),
 ) -> list[Addition]:
     """The entries that the ledger lacks, in the order in which they are to be recorded.
 
-    A turn that still runs is left alone: its rest comes live. ``now`` (UTC milliseconds) is the
+    A turn that still runs, or whose end is being heard in this process (``live``), is left alone:
+    its rest comes live. ``now`` (UTC milliseconds) is the
     time of what the transcript does not date.
     """
     known = _known_runs(entries)
@@ -49,7 +56,9 @@ def additions(
     for turn in transcript.turns:
         run_id = turn.run_id or _name(turn)
         at = turn.at or now
-        is_running = transcript.running is not None and transcript.running == turn.run_id
+        is_running = run_id in live or (
+            transcript.running is not None and transcript.running == turn.run_id
+        )
         if turn.is_system and before in known and not is_running:
             found += _resumed(RunId(before), turn, cwd, at)
         elif run_id in known:
@@ -108,9 +117,9 @@ def _rest(run_id: RunId, known: _Known, turn: PastTurn, cwd: str, at: int) -> li
     """The part of a turn that fell into a gap."""
     writer = _Writer(run_id, at)
     tools = ToolCalls(cwd)
-    text = TextTrack()
+    text, thoughts = TextTrack(), ThoughtTrack()
     for update in known.updates:
-        relive(update, text, tools)
+        relive(update, text, thoughts, tools)
     for part in turn.parts:
         if isinstance(part, UsedTool):
             writer.tool(tools, part)
@@ -128,25 +137,6 @@ def _resumed(run_id: RunId, turn: PastTurn, cwd: str, at: int) -> list[Addition]
     writer.parts(turn, ToolCalls(cwd))
     writer.end(turn)
     return writer.written
-
-
-def relive(update: Json, text: TextTrack, tools: ToolCalls) -> None:
-    """Bring the memory of a turn to where an earlier process left it."""
-    kind = update.get("sessionUpdate")
-    if kind == "agent_message_chunk" and not _is_notice(update):
-        content = update.get("content")
-        shown = content.get("text") if isinstance(content, dict) else None
-        if isinstance(shown, str):
-            text.feed(shown, False, None)
-    elif kind in ("tool_call", "tool_call_update"):
-        if kind == "tool_call":
-            text.break_message()
-        tools.adopt(update)
-
-
-def _is_notice(update: Json) -> bool:
-    """Whether the text is the bridge's own and not the agent's."""
-    return ":text:" not in str(update.get("messageId"))
 
 
 class _Writer:

@@ -7,6 +7,7 @@ must outlive a generation.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import assert_never
 
 from acp_bridge.core import events as ev
@@ -56,6 +57,28 @@ class Turn:
         self._tools = ToolCalls(cwd)
         self._view = TurnView(command.run_id, self._tools)
         self._permissions = OpenPermissions(session_id, command.run_id, self._tools)
+
+    @classmethod
+    def reattached(
+        cls,
+        session_id: SessionId,
+        run_id: RunId,
+        session_key: SessionKey,
+        *,
+        cwd: str,
+        shown: Iterable[Json],
+    ) -> Turn:
+        """A turn that an earlier process began and nobody has seen end.
+
+        ``shown`` are the updates that were shown of it. It waits for :meth:`link_up`, which asks
+        the gateway what became of it; its answer goes to nobody.
+        """
+        turn = cls(session_id, StartRun(run_id, session_key, ""), cwd=cwd, prompt={})
+        turn.state = TurnState.SUSPENDED
+        turn.is_over = False
+        turn._is_acknowledged = True  # a prompt that may have run is never sent again
+        turn._view.relive(shown)
+        return turn
 
     @property
     def run_id(self) -> RunId:

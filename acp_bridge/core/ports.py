@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from acp_bridge.core.effects import Record
 from acp_bridge.ids import Generation, Json, RunId, SessionId
-from acp_bridge.wire.acp import NewSession, Prompt
+from acp_bridge.wire.acp import ListedSessions, NewSession, OpenedSession, Prompt
 
 
 class Entry(NamedTuple):
@@ -21,6 +21,8 @@ class Entry(NamedTuple):
     record: Record
     run_id: RunId | None = None
     generation: Generation | None = None
+    key: str | None = None
+    """A stable identity: a second entry of the session with the same one is not recorded."""
 
 
 class Outbox(Protocol):
@@ -40,6 +42,10 @@ class Outbox(Protocol):
     def put_record(self, entry: Entry, done: Callable[[], None] | None = None) -> None:
         """Queue an entry without a line. ``done`` is called on the loop once it is committed
         (or known to be impossible to commit)."""
+
+    async def flush(self, timeout: float) -> bool:
+        """Wait until all that is queued by now is recorded and written, at most ``timeout``
+        seconds. Returns whether that was reached."""
 
     @property
     def is_full(self) -> bool:
@@ -108,6 +114,19 @@ class Handlers(Protocol):
 
     def cancel_prompt(self, respond: Responder) -> None:
         """``$/cancel_request`` for one ``session/prompt``: the turn ends as cancelled."""
+
+    async def load_session(self, request: OpenedSession) -> Json:
+        """The ``session/load`` result. The whole replay is queued before it, and the live
+        updates of a running turn after it."""
+
+    async def resume_session(self, request: OpenedSession) -> Json:
+        """The ``session/resume`` result; no history is shown."""
+
+    async def list_sessions(self, request: ListedSessions) -> Json:
+        """The ``session/list`` result."""
+
+    async def delete_session(self, session_id: SessionId) -> Json:
+        """The ``session/delete`` result; an unknown session is as good as deleted."""
 
     async def close_session(self, session_id: SessionId) -> Json:
         """The ``session/close`` result; a running turn is cancelled first."""

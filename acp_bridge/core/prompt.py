@@ -16,6 +16,10 @@ from acp_bridge.errors import InvalidParams, PromptTooLarge
 from acp_bridge.ids import Json
 from acp_bridge.wire.content import escape_controls, inline_data, utf8_size, well_formed
 
+PREFIX: Final = "[Working directory: "
+"""How the line with the working directory begins."""
+TITLE_LENGTH: Final = 80
+
 MAX_PROMPT: Final = 2 * 1024 * 1024
 """Bytes of UTF-8 that a prompt's text may have; the limit of the reference bridge. It keeps one
 prompt from filling the model's context many times over."""
@@ -53,9 +57,19 @@ def prompt_to_message(
     if not message.strip() and not attachments:
         raise InvalidParams("The prompt is empty.", data={"field": "prompt"})
     if prefix_cwd and not message.lstrip().startswith("/"):
-        message = f"[Working directory: {_short(cwd, home)}]\n\n{message}"
+        message = f"{PREFIX}{_short(cwd, home)}]\n\n{message}"
     _check_size(utf8_size(message))
     return PreparedPrompt(message, attachments)
+
+
+def prompt_title(blocks: Sequence[Any]) -> str | None:
+    """A title for a session that begins with this prompt: the first line with text, short."""
+    for text in _texts(blocks):
+        line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+        if line:
+            shown = escape_controls(line)
+            return shown if len(shown) <= TITLE_LENGTH else shown[: TITLE_LENGTH - 1] + "…"
+    return None
 
 
 def _texts(blocks: Sequence[Any]) -> list[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from acp_bridge.core.turn_view import text_of
 from acp_bridge.ids import Json, RunId
 from acp_bridge.wire import updates
 from acp_bridge.wire.content import text_block
@@ -172,7 +173,7 @@ class _Turn:
             self._shown.append({**update})
 
     def _chunk(self, update: Json) -> None:
-        text = _text_of(update)
+        text = text_of(update)
         if text is None:
             self._shown.append({**update})
             return
@@ -236,14 +237,6 @@ def _joins(last: Json, update: Json) -> bool:
     )
 
 
-def _text_of(update: Json) -> str | None:
-    content = update.get("content")
-    if not isinstance(content, dict) or content.get("type") != "text":
-        return None
-    text = content.get("text")
-    return text if isinstance(text, str) else None
-
-
 def _without_terminals(content: Any) -> list[Json]:
     """A terminal belongs to a client that is gone."""
     found = content if isinstance(content, list) else []
@@ -252,7 +245,7 @@ def _without_terminals(content: Any) -> list[Json]:
 
 def _split(shown: Iterable[Json]) -> Iterator[Json]:
     for update in shown:
-        text = _text_of(update) if update["sessionUpdate"] in _CHUNKS else None
+        text = text_of(update) if update["sessionUpdate"] in _CHUNKS else None
         if text is None or len(text) <= MAX_CHUNK:
             yield update
             continue

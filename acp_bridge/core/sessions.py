@@ -41,6 +41,8 @@ class SessionOptions(NamedTuple):
     agent: str | None = None
     prefix_cwd: bool = True
     provenance: str = "off"
+    delete_at_gateway: bool = False
+    """Whether ``session/delete`` also deletes the gateway's session."""
 
 
 class Route(NamedTuple):

@@ -16,6 +16,34 @@ from acp_bridge.ids import Json, RunId, ToolCallId
 from acp_bridge.wire import updates
 
 
+def relive(update: Json, text: TextTrack, thoughts: ThoughtTrack, tools: ToolCalls) -> None:
+    """Feed one update that was shown earlier to the memory of its turn."""
+    kind, shown = update.get("sessionUpdate"), text_of(update)
+    if kind == "agent_message_chunk" and shown is not None and is_of_agent(update):
+        text.feed(shown, False, None)
+    elif kind == "agent_thought_chunk" and shown is not None:
+        thoughts.feed(shown, None)
+    elif kind in ("tool_call", "tool_call_update"):
+        if kind == "tool_call":
+            text.break_message()
+            thoughts.break_message()
+        tools.adopt(update)
+
+
+def text_of(update: Json) -> str | None:
+    """The text of a chunk, if it is a chunk of text."""
+    content = update.get("content")
+    if not isinstance(content, dict) or content.get("type") != "text":
+        return None
+    text = content.get("text")
+    return text if isinstance(text, str) else None
+
+
+def is_of_agent(update: Json) -> bool:
+    """Whether the text is the agent's and not a notice of the bridge."""
+    return ":text:" in str(update.get("messageId"))
+
+
 class TurnView:
     """Text, thoughts and tool calls of one turn. Each method returns what to show."""
 
@@ -46,6 +74,12 @@ class TurnView:
                 return self._tool_news(self._tools.feed(event))
             case _:
                 return []
+
+    def relive(self, shown: Iterable[Json]) -> None:
+        """Bring the memory to where an earlier process left it."""
+        for update in shown:
+            self.is_empty = False
+            relive(update, self._text, self._thoughts, self._tools)
 
     def caught_up(self, snapshot: str | None) -> list[Effect]:
         """The whole text so far, as told after a reconnect."""

@@ -59,6 +59,10 @@ class Turns:
             self.late_events += 1
         return turn
 
+    def has(self, run_id: RunId) -> bool:
+        """Whether a turn of this process has that run."""
+        return run_id in self._by_run
+
     def running_with_key(self, session_key: SessionKey) -> Turn | None:
         """The turn whose run is at the gateway in this session, or None."""
         queue = self._queues.get(session_key)

@@ -39,6 +39,12 @@ _log = logging.getLogger(__name__)
 REQUESTS: dict[str, Callable[[Handlers, Any], Awaitable[Json]]] = {
     "initialize": lambda handlers, params: handlers.initialize(acp.read_params(params)),
     "session/new": lambda handlers, params: handlers.new_session(acp.read_new_session(params)),
+    "session/load": lambda handlers, params: handlers.load_session(acp.read_opened_session(params)),
+    "session/resume": lambda handlers, params: handlers.resume_session(
+        acp.read_opened_session(params)
+    ),
+    "session/list": lambda handlers, params: handlers.list_sessions(acp.read_list(params)),
+    "session/delete": lambda handlers, params: handlers.delete_session(acp.read_session_id(params)),
     "session/close": lambda handlers, params: handlers.close_session(acp.read_session_id(params)),
 }
 """Requests that are answered by what the handler returns."""

@@ -29,6 +29,22 @@ class NewSession(NamedTuple):
     meta: Json = NOTHING
 
 
+class OpenedSession(NamedTuple):
+    """``session/load`` and ``session/resume``."""
+
+    session_id: SessionId
+    cwd: str
+    mcp_servers: tuple[str, ...] = ()
+    meta: Json = NOTHING
+
+
+class ListedSessions(NamedTuple):
+    """``session/list``."""
+
+    cwd: str | None = None
+    cursor: str | None = None
+
+
 class Prompt(NamedTuple):
     """``session/prompt``; the blocks are checked by ``core.prompt``."""
 
@@ -83,10 +99,27 @@ def read_client_capabilities(params: Json) -> ClientCapabilities:
 def read_new_session(params: Any) -> NewSession:
     """``session/new``. Raises ``InvalidParams`` unless ``cwd`` is an absolute path."""
     params = read_params(params)
-    cwd = _string(params, "cwd")
-    if not cwd.startswith("/") and not _WINDOWS_PATH.match(cwd):
-        raise _invalid("cwd", "must be an absolute path")
-    return NewSession(cwd, _server_names(params.get("mcpServers")), _object(params.get("_meta")))
+    servers = _server_names(params.get("mcpServers"))
+    return NewSession(_directory(params), servers, _object(params.get("_meta")))
+
+
+def read_opened_session(params: Any) -> OpenedSession:
+    """``session/load`` and ``session/resume``. Raises ``InvalidParams`` as the two readers above
+    and below do."""
+    params = read_params(params)
+    servers = _server_names(params.get("mcpServers"))
+    session_id = read_session_id(params)
+    return OpenedSession(session_id, _directory(params), servers, _object(params.get("_meta")))
+
+
+def read_list(params: Any) -> ListedSessions:
+    """``session/list``. Raises ``InvalidParams`` for a relative ``cwd`` or an odd cursor."""
+    params = read_params(params)
+    cursor = params.get("cursor")
+    if cursor is not None and not isinstance(cursor, str):
+        raise _invalid("cursor", "must be a string")
+    cwd = _directory(params) if params.get("cwd") is not None else None
+    return ListedSessions(cwd, cursor)
 
 
 def read_prompt(params: Any) -> Prompt:
@@ -103,6 +136,13 @@ def read_prompt(params: Any) -> Prompt:
 def read_session_id(params: Any) -> SessionId:
     """The ``sessionId`` of any method. Raises ``InvalidParams`` unless it is a string."""
     return SessionId(_string(read_params(params), "sessionId"))
+
+
+def _directory(params: Json) -> str:
+    cwd = _string(params, "cwd")
+    if not cwd.startswith("/") and not _WINDOWS_PATH.match(cwd):
+        raise _invalid("cwd", "must be an absolute path")
+    return cwd
 
 
 def _server_names(servers: Any) -> tuple[str, ...]:

@@ -67,7 +67,7 @@ async def test_the_prompt_is_committed_before_it_is_sent() -> None:
 
         talk.outbox.commit()
         assert (await talk.started()).message == "precious"
-        assert talk.outbox.records[0].record.kind == "prompt"
+        assert talk.outbox.records[1].record.kind == "prompt"
 
 
 async def test_a_command_that_ends_in_its_acknowledgement_is_answered() -> None:

@@ -13,7 +13,7 @@ from acp_bridge.bridge.outbox import DEFAULT_LIMIT, LedgerOutbox
 from acp_bridge.core.effects import Record
 from acp_bridge.core.ports import Entry
 from acp_bridge.ids import Generation, Json, RunId, SessionId
-from ledger import Change, EventLedger, Incomplete, NewSession, Run
+from ledger import Change, EventLedger, Incomplete, Limits, NewSession, Run
 from ledger.memory import MemoryLedger
 from tests.support.waits import WAIT
 
@@ -72,8 +72,9 @@ class WatchedLedger(MemoryLedger):
     """Counts transactions; waits or fails as the test wants, but takes note of a gap."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(limits=Limits(max_bytes=64 * 1024 * 1024))
         self.writes: list[int] = []
+        self.written = threading.Event()
         self.delay = threading.Event()
         self.delay_seconds = 0.0
         self.fail_with: Exception | None = None
@@ -85,6 +86,7 @@ class WatchedLedger(MemoryLedger):
             raise self.fail_with
         super().write(changes)
         self.writes.append(len(changes))
+        self.written.set()
 
 
 class Held:
@@ -106,6 +108,13 @@ class Held:
         self.wire.hold()
         self.outbox.put_message({"mark": 1})
         await self.wire.entered()
+
+    async def until_recorded(self, count: int) -> None:
+        """Return when the first session has that many entries."""
+        async with asyncio.timeout(WAIT):
+            while len(self.recorded()) < count:
+                await asyncio.to_thread(self.ledger.written.wait, WAIT)
+                self.ledger.written.clear()
 
     async def flush(self) -> None:
         self.wire.release()

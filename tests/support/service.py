@@ -6,9 +6,12 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from acp import schema
+
+from acp_bridge.bridge.recorder import Recorder
 from acp_bridge.bridge.service import Bridge, Surroundings
 from acp_bridge.bridge.timing import Deadlines
 from acp_bridge.core.commands import RunCommand, StartRun
@@ -18,7 +21,9 @@ from acp_bridge.errors import BridgeError, LocalProtocolError
 from acp_bridge.gateway.memory import MemoryGateway
 from acp_bridge.ids import Json, SessionId
 from acp_bridge.wire.acp import NewSession, Prompt
+from ledger import EventLedger
 from ledger.memory import MemoryLedger
+from tests.support.acp_oracle import conforms
 from tests.support.clock import HandClock
 
 PATIENCE = 5.0
@@ -27,9 +32,10 @@ Wanted = TypeVar("Wanted", bound=RunCommand)
 
 
 class ListOutbox:
-    """Keeps what would have been recorded and shown, in order."""
+    """Records into the ledger at once, and keeps what is shown, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, ledger: EventLedger) -> None:
+        self._recorder = Recorder(ledger, lambda: 0.0)
         self.shown: list[tuple[SessionId, Json]] = []
         self.records: list[Entry] = []
         self.is_full = False
@@ -37,14 +43,22 @@ class ListOutbox:
         self._held: list[Callable[[], None]] = []
 
     def put_message(self, message: Json, *, session_id: SessionId | None = None) -> None:
-        raise AssertionError("the service answers through its responders")
+        assert message["method"] == "session/update", "the service answers through its responders"
+        params = message["params"]
+        conforms(schema.SessionNotification, params)
+        self.shown.append((params["sessionId"], params["update"]))
 
     def put_update(self, update: Json, entry: Entry) -> None:
-        self.records.append(entry)
+        conforms(schema.SessionNotification, {"sessionId": entry.session_id, "update": update})
+        self._record(entry)
         self.shown.append((entry.session_id, update))
 
-    def put_record(self, entry: Entry, done: Callable[[], None] | None = None) -> None:
+    def _record(self, entry: Entry) -> None:
         self.records.append(entry)
+        self._recorder.record([(entry, 1_700_000_000_000, 1)])
+
+    def put_record(self, entry: Entry, done: Callable[[], None] | None = None) -> None:
+        self._record(entry)
         if done is not None and self.holds_commits:
             self._held.append(done)
         elif done is not None:
@@ -54,6 +68,9 @@ class ListOutbox:
         held, self._held = self._held, []
         for done in held:
             done()
+
+    async def flush(self, timeout: float) -> bool:
+        return True
 
     async def room(self) -> None:
         return
@@ -143,7 +160,7 @@ class Conversation:
     outbox: ListOutbox
     editor: ListEditor
     clock: HandClock
-    ledger: MemoryLedger = field(default_factory=MemoryLedger)
+    ledger: MemoryLedger
 
     async def session(self, cwd: str = "/home/me/project", **meta: Any) -> SessionId:
         result = await asyncio.wait_for(
@@ -196,12 +213,18 @@ async def conversation(
     options: SessionOptions | None = None,
     limit: CreationLimit | None = None,
     link: bool = True,
+    ledger: MemoryLedger | None = None,
     **hello: Any,
 ) -> AsyncIterator[Conversation]:
-    """A service over an in-memory gateway, connected unless ``link`` is false."""
-    gateway, outbox, editor, clock = MemoryGateway(), ListOutbox(), ListEditor(), HandClock()
-    ledger = MemoryLedger()
-    numbers = itertools.count(1)
+    """A service over an in-memory gateway, connected unless ``link`` is false.
+
+    With the ledger of an earlier one it is a new process on the same history.
+    """
+    ledger = MemoryLedger() if ledger is None else ledger
+    gateway, editor, clock = MemoryGateway(), ListEditor(), HandClock()
+    outbox = ListOutbox(ledger)
+    first = 1 + 1_000 * ledger.stats().sessions
+    numbers = itertools.count(first)
     async with asyncio.TaskGroup() as tasks:
         bridge = Bridge(
             gateway=gateway,
@@ -210,7 +233,7 @@ async def conversation(
             ledger=ledger,
             options=options or SessionOptions(prefix_cwd=False),
             limit=limit or CreationLimit(),
-            surroundings=Surroundings(home="/home/me", host="testhost"),
+            surroundings=Surroundings(home="/home/me", host="testhost", cwd="/"),
             clock=clock,
             deadlines=Deadlines(),
             tasks=tasks,

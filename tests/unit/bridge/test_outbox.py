@@ -11,11 +11,20 @@ from collections.abc import Sequence
 import pytest
 
 from acp_bridge.bridge.outbox import MAX_LINE
+from acp_bridge.bridge.recorder import MAX_WAITING, RETRY, Recorder
 from acp_bridge.core.effects import Record
 from acp_bridge.core.ports import Entry
 from acp_bridge.errors import OutcomeUnknown, RunFailed, to_jsonrpc
 from acp_bridge.ids import Json, RunId, SessionId
-from ledger import Change, LedgerBusy, LedgerError, NewSession, Run, RunState
+from ledger import (
+    Change,
+    LedgerBusy,
+    LedgerError,
+    LedgerFull,
+    NewSession,
+    Run,
+    RunState,
+)
 from tests.support.outbox import S1, S2, SESSIONS, WatchedLedger, chunk, held_outbox, payloads
 from tests.support.waits import WAIT
 
@@ -295,7 +304,8 @@ async def test_a_prompt_opens_its_run_and_the_outcome_closes_it(
 
 
 @pytest.mark.requirement("C070")
-async def test_a_failing_ledger_costs_the_record_and_not_the_conversation(
+@pytest.mark.requirement("C070")
+async def test_what_a_locked_ledger_does_not_take_is_shown_and_written_when_it_recovers(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with held_outbox() as held:
@@ -307,14 +317,48 @@ async def test_a_failing_ledger_costs_the_record_and_not_the_conversation(
         held.outbox.put_record(Entry(S1, Record("prompt", {})), confirmed.set)
         async with asyncio.timeout(WAIT):
             await confirmed.wait()
-        held.ledger.fail_with = None
         assert held.wire.texts(S1) == ["secret text"] * 5
         assert held.recorded() == []
+
+        held.ledger.fail_with = None
+        await held.until_recorded(6)
+        replay = held.ledger.read(S1)
+        assert replay is not None
+        assert replay.session.complete
+        warnings = [r.message for r in caplog.records if r.levelno >= logging.WARNING]
+        assert warnings == [
+            "the conversation is not recorded",
+            "the conversation is recorded again",
+        ]
+        assert "secret" not in caplog.text
+
+
+@pytest.mark.requirement("C070")
+async def test_a_ledger_that_refuses_for_good_makes_its_session_incomplete() -> None:
+    async with held_outbox() as held:
+        held.ledger.fail_with = LedgerError("no")
+        held.put_chunk("a")
+        await held.flush()
         replays = [held.ledger.read(session_id) for session_id in SESSIONS]
         assert [replay.session.complete for replay in replays if replay] == [False, True, True]
-        warnings = [r for r in caplog.records if r.levelno >= logging.WARNING]
-        assert len(warnings) == 1
-        assert "secret" not in caplog.text
+        assert held.wire.texts(S1) == ["a"]
+
+
+def test_what_does_not_fit_into_the_buffer_makes_its_session_incomplete() -> None:
+    ledger = WatchedLedger()
+    ledger.write([NewSession(name, name, "/w", 1) for name in SESSIONS])
+    now = 0.0
+    recorder = Recorder(ledger, lambda: now)
+    ledger.fail_with = LedgerFull("disk full")
+    for session_id, weight in ((S1, MAX_WAITING), (S2, 10)):
+        recorder.record([(Entry(session_id, Record("update", {"n": 1})), 1, weight)])
+    ledger.fail_with = None
+    now += RETRY
+    recorder.retry()
+
+    states = [ledger.read(session_id) for session_id in (S1, S2)]
+    assert [(len(s.entries), s.session.complete) for s in states if s] == [(0, False), (1, True)]
+    assert not recorder.is_behind
 
 
 async def test_one_session_s_fault_does_not_cost_the_record_of_the_others() -> None:

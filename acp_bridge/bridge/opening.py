@@ -1,0 +1,298 @@
+"""Opens sessions: new ones, and earlier ones from the ledger and the gateway's transcript.
+
+A load looks in three places, in this order: the ledger under the editor's id; the ledger under the
+session key (a list of another bridge may have given that as id); the gateway's transcript. What
+the first two lack and the transcript has is added and recorded (``core.heal``). Without a gateway
+the ledger alone serves. A turn that still runs is joined after the load is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from acp_bridge.bridge.prompting import Prompting
+from acp_bridge.bridge.timing import Clock, Deadlines
+from acp_bridge.core.commands import ReadTranscript, ResetSession, ResolveSession
+from acp_bridge.core.effects import Record
+from acp_bridge.core.heal import Addition, additions
+from acp_bridge.core.live_turn import Turn
+from acp_bridge.core.ports import Entry, Outbox
+from acp_bridge.core.replay import INTERRUPTED, Recorded, open_runs, replay_updates
+from acp_bridge.core.sessions import (
+    CreationLimit,
+    Route,
+    Session,
+    SessionOptions,
+    Sessions,
+    own_key,
+    route,
+)
+from acp_bridge.core.transcript import Transcript
+from acp_bridge.errors import (
+    GatewayError,
+    OutcomeUnknown,
+    SessionKeyUnresolved,
+    to_jsonrpc,
+)
+from acp_bridge.gateway.port import Gateway
+from acp_bridge.ids import Json, RunId, SessionId, SessionKey
+from acp_bridge.wire import updates
+from acp_bridge.wire.acp import NewSession, OpenedSession
+from ledger import EventLedger, LedgerError, Replay
+
+log = logging.getLogger(__name__)
+
+LOAD_WAIT = 2.0
+"""Seconds that a load waits for a gateway if the ledger has the session."""
+TRANSCRIPT_TIMEOUT = 10.0
+
+OFFLINE = (
+    "(This history comes from the ledger: the gateway cannot be reached. You can read; a prompt"
+    " waits until it is back.)"
+)
+
+
+class _Found(NamedTuple):
+    """What the ledger has of a session."""
+
+    replay: Replay | None
+    entries: list[Recorded]
+
+
+class Opener:
+    """``session/new``, ``session/load`` and ``session/resume``."""
+
+    def __init__(
+        self,
+        *,
+        gateway: Gateway,
+        outbox: Outbox,
+        ledger: EventLedger,
+        sessions: Sessions,
+        prompting: Prompting,
+        options: SessionOptions,
+        limit: CreationLimit,
+        clock: Clock,
+        deadlines: Deadlines,
+        new_id: Callable[[], str],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._gateway = gateway
+        self._outbox = outbox
+        self._ledger = ledger
+        self._sessions = sessions
+        self._prompting = prompting
+        self._options = options
+        self._limit = limit
+        self._clock = clock
+        self._deadlines = deadlines
+        self._new_id = new_id
+        self._now_ms = now_ms
+        self._reset_keys: set[SessionKey] = set()
+
+    async def new(self, request: NewSession) -> Session:
+        """A new session. The gateway makes its own at the first prompt."""
+        self._limit.take(self._clock.time())
+        hello = await self._gateway.wait_hello(self._deadlines.connect)
+        wanted = route(request.meta, self._options)
+        session_id = SessionId(self._new_id())
+        agent = self._options.agent or hello.default_agent
+        key = await self._resolve(wanted) or own_key(session_id, agent)
+        if wanted.reset and key not in self._reset_keys:
+            await self._gateway.request(ResetSession(key))
+            self._reset_keys.add(key)
+        session = Session(session_id, key, request.cwd, wanted.prefix_cwd)
+        self._enter(session, None)
+        return session
+
+    async def load(self, request: OpenedSession) -> Session:
+        """An earlier session with its history."""
+        found = await self._find(request.session_id)
+        key, transcript = await self._look_up(request, found)
+        added: list[Addition] = []
+        if transcript is not None:
+            added = additions(
+                found.entries,
+                transcript,
+                cwd=request.cwd,
+                now=self._now_ms(),
+                live=[run_id for run_id in open_runs(found.entries) if self._is_here(run_id)],
+            )
+        session = self._session(request, key, found)
+        self._enter(session, found.replay)
+        for addition in added:
+            self._put(session, addition.record, addition.key)
+        entries = found.entries + [addition.record for addition in added]
+        is_offline = self._gateway.hello is None or transcript is None
+        running = self._running(entries, transcript)
+        await self._show(session, entries, running, found.replay)
+        if is_offline and found.replay is not None:
+            self._tell(session, updates.message_chunk(OFFLINE, f"{self._new_id()}:bridge"))
+        self._close_lost(session, entries, running)
+        self._join(session, entries, running)
+        return session
+
+    async def resume(self, request: OpenedSession) -> Session:
+        """An earlier session without its history."""
+        found = await self._find(request.session_id)
+        key, _ = await self._look_up(request, found, reads=False)
+        session = self._session(request, key, found)
+        self._enter(session, found.replay)
+        self._join(session, found.entries, open_runs(found.entries))
+        return session
+
+    # --- finding -------------------------------------------------------------------------
+
+    async def _find(self, session_id: SessionId) -> _Found:
+        # What is queued for this session must be in the ledger before it is read.
+        await self._outbox.flush(TRANSCRIPT_TIMEOUT)
+        try:
+            replay = await asyncio.to_thread(self._read, session_id)
+        except LedgerError as error:
+            log.warning("the ledger cannot be read", extra={"fields": {"reason": error.message}})
+            replay = None
+        entries = [
+            Recorded(
+                entry.kind, entry.payload, RunId(entry.run_id) if entry.run_id else None, entry.at
+            )
+            for entry in (replay.entries if replay else ())
+        ]
+        return _Found(replay, entries)
+
+    def _read(self, session_id: SessionId) -> Replay | None:
+        replay = self._ledger.read(session_id)
+        if replay is None and (record := self._ledger.find_by_key(session_id)):
+            replay = self._ledger.read(record.session_id)
+        return replay
+
+    async def _look_up(
+        self, request: OpenedSession, found: _Found, *, reads: bool = True
+    ) -> tuple[SessionKey, Transcript | None]:
+        """The session's key and, if it is to be read, the gateway's transcript.
+
+        Raises ``SessionNotFound`` if neither the ledger nor the gateway has the session, and the
+        gateway's error if the ledger has not and the gateway cannot be asked.
+        """
+        known = found.replay.session if found.replay else None
+        try:
+            if known is None:
+                await self._gateway.wait_hello(self._deadlines.connect)
+            else:
+                await self._gateway.wait_hello(LOAD_WAIT, patient=False)
+        except GatewayError:
+            if known is None:
+                raise
+        if self._gateway.hello is None and known is not None:
+            return SessionKey(known.session_key), None
+        key = SessionKey(known.session_key) if known else SessionKey(request.session_id)
+        key = await self._resolve(route(request.meta, self._options)) or key
+        if known is None and await self._gateway.request(ResolveSession(session_key=key)) is None:
+            self._sessions.get(request.session_id)  # raises, with the words for it
+        return key, await self._transcript(key) if reads else None
+
+    async def _transcript(self, key: SessionKey) -> Transcript | None:
+        try:
+            transcript: Transcript | None = await self._gateway.request(
+                ReadTranscript(key), timeout=TRANSCRIPT_TIMEOUT
+            )
+        except GatewayError as error:
+            log.info("no transcript", extra={"fields": {"why": error.code}})
+            return None
+        return transcript or Transcript((), None, None, is_whole=True)
+
+    async def _resolve(self, wanted: Route) -> SessionKey | None:
+        if wanted.label is not None:
+            key = await self._gateway.request(ResolveSession(label=wanted.label))
+            if key is None:
+                raise SessionKeyUnresolved(
+                    f"The gateway has no session with the label {wanted.label!r}.",
+                    hint="Check --session-label or _meta.sessionLabel.",
+                )
+            return SessionKey(key)
+        if wanted.key is not None and wanted.require_existing:
+            key = await self._gateway.request(ResolveSession(session_key=wanted.key))
+            if key is None:
+                raise SessionKeyUnresolved(
+                    f"The gateway has no session {wanted.key!r}.",
+                    hint="Check --session or _meta.sessionKey, or drop --require-existing.",
+                )
+            return SessionKey(key)
+        return wanted.key
+
+    # --- entering ------------------------------------------------------------------------
+
+    def _session(self, request: OpenedSession, key: SessionKey, found: _Found) -> Session:
+        wanted = route(request.meta, self._options)
+        title = found.replay.session.title if found.replay else None
+        return Session(request.session_id, key, request.cwd, wanted.prefix_cwd, title)
+
+    def _enter(self, session: Session, stored: Replay | None) -> None:
+        news: Json = {"session_key": session.session_key, "cwd": session.cwd}
+        if stored is not None and stored.session.session_id != session.session_id:
+            news["ledger_id"] = stored.session.session_id
+        self._put(session, Recorded("session", news, None, 0), None)
+        turns = self._prompting.turns
+        self._sessions.add(session, is_busy=lambda sid: turns.live(sid) is not None)
+
+    def _put(self, session: Session, record: Recorded, key: str | None) -> None:
+        entry = Entry(
+            session.session_id, Record(record.kind, record.payload), record.run_id, key=key
+        )
+        self._outbox.put_record(entry)
+
+    # --- showing -------------------------------------------------------------------------
+
+    def _running(self, entries: list[Recorded], transcript: Transcript | None) -> list[RunId]:
+        """Runs that may go on: those that the gateway has in flight, or, if it cannot be asked,
+        all whose end is not recorded."""
+        open_here = open_runs(entries)
+        if transcript is None:
+            return open_here
+        return [
+            run_id for run_id in open_here if run_id == transcript.running or self._is_here(run_id)
+        ]
+
+    def _is_here(self, run_id: RunId) -> bool:
+        return self._prompting.turns.has(run_id)
+
+    async def _show(
+        self,
+        session: Session,
+        entries: list[Recorded],
+        running: list[RunId],
+        stored: Replay | None,
+    ) -> None:
+        trimmed = stored.session.trimmed if stored else 0
+        for update in replay_updates(entries, running=running, trimmed=trimmed):
+            self._tell(session, update)
+            if self._outbox.is_full:
+                await self._outbox.room()
+
+    def _tell(self, session: Session, update: Json) -> None:
+        params = updates.session_update(session.session_id, update)
+        message = {"jsonrpc": "2.0", "method": "session/update", "params": params}
+        self._outbox.put_message(message, session_id=session.session_id)
+
+    def _close_lost(self, session: Session, entries: list[Recorded], running: list[RunId]) -> None:
+        """Record what the replay said of runs that nobody can tell the end of."""
+        lost = to_jsonrpc(OutcomeUnknown())
+        for run_id in open_runs(entries):
+            if run_id not in running:
+                chunk = updates.message_chunk(INTERRUPTED, f"{run_id}:interrupted")
+                key = f"interrupted:{run_id}"
+                self._put(session, Recorded("update", chunk, run_id, 0), key)
+                self._put(session, Recorded("outcome", {"error": lost}, run_id, 0), f"{key}:end")
+
+    def _join(self, session: Session, entries: list[Recorded], running: list[RunId]) -> None:
+        """Take up turns that an earlier process began; the gateway is asked about each."""
+        for run_id in running:
+            if self._is_here(run_id):
+                continue
+            shown = [e.payload for e in entries if e.run_id == run_id and e.kind == "update"]
+            turn = Turn.reattached(
+                session.session_id, run_id, session.session_key, cwd=session.cwd, shown=shown
+            )
+            self._prompting.join(turn)

@@ -1,0 +1,192 @@
+"""Writes what the outbox shows into the ledger, and keeps what the ledger cannot take just now.
+
+A ledger that is locked, full or away costs no conversation: what it did not take waits here, in
+order and bounded, and is written when it answers again. Only what does not fit any more is lost,
+and then its session is honestly incomplete. All methods run in the outbox's thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from acp_bridge.core.ports import Entry
+from acp_bridge.errors import OutcomeUnknown
+from acp_bridge.ids import Json
+from ledger import (
+    Change,
+    DeleteSession,
+    EventLedger,
+    Incomplete,
+    LedgerError,
+    NewEntry,
+    NewSession,
+    RunClosed,
+    RunOpened,
+    RunState,
+    SessionClosed,
+    SessionTitle,
+)
+
+_log = logging.getLogger(__name__)
+
+MAX_WAITING = 8 * 1024 * 1024
+"""Bytes, counted approximately, that may wait for a ledger that does not answer."""
+RETRY = 0.25
+"""Seconds between two tries while it does not answer: what is shown must not wait for each."""
+
+
+class Waiting(NamedTuple):
+    """Changes of one entry."""
+
+    session_id: str
+    changes: list[Change]
+    weight: int
+
+
+class Recorder:
+    """The only writer of a ledger. ``clock`` gives monotonic seconds."""
+
+    def __init__(self, ledger: EventLedger, clock: Callable[[], float]) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._names: dict[str, str] = {}
+        """Sessions that the ledger has under another id than the editor."""
+        self._waiting: deque[Waiting] = deque()
+        self._weight = 0
+        self._lost: set[str] = set()
+        self._tried_at = 0.0
+        self._has_warned = False
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something waits for the ledger."""
+        return bool(self._waiting)
+
+    def record(self, entries: Iterable[tuple[Entry, int, int]]) -> None:
+        """Write entries, each with its time (UTC milliseconds) and its weight (bytes), or keep
+        them for later. Never raises."""
+        new = [self._changes(*each) for each in entries]
+        if not new:
+            return
+        is_due = not self._waiting or self._clock() - self._tried_at >= RETRY
+        self._waiting.extend(new)
+        self._weight += sum(each.weight for each in new)
+        if is_due:
+            self._drain()
+        self._bound()
+
+    def _changes(self, entry: Entry, at: int, weight: int) -> Waiting:
+        if entry.record.kind == "session" and (name := entry.record.payload.get("ledger_id")):
+            self._names[entry.session_id] = name
+        session_id = self._names.get(entry.session_id, entry.session_id)
+        return Waiting(session_id, changes_of(session_id, entry, at), weight)
+
+    def retry(self) -> None:
+        """Try again with what waits."""
+        if self._waiting and self._clock() - self._tried_at >= RETRY:
+            self._drain()
+
+    def _drain(self) -> None:
+        self._tried_at = self._clock()
+        batch = list(self._waiting)
+        error = self._written([change for each in batch for change in each.changes])
+        if error is not None and error.is_retryable:
+            return
+        self._waiting.clear()
+        self._weight = 0
+        if error is not None:
+            self._one_by_one(batch)
+        elif self._has_warned:
+            self._has_warned = False
+            _log.warning("the conversation is recorded again")
+        for session_id in self._lost:
+            self._written([Incomplete(session_id)])
+        self._lost.clear()
+
+    def _one_by_one(self, batch: list[Waiting]) -> None:
+        """A fault of one session must not cost the record of the others."""
+        by_session: dict[str, list[Change]] = {}
+        for each in batch:
+            by_session.setdefault(each.session_id, []).extend(each.changes)
+        for session_id, own in by_session.items():
+            if len(by_session) == 1 or self._written(own) is not None:
+                with contextlib.suppress(LedgerError):
+                    self._ledger.write([Incomplete(session_id)])
+
+    def _written(self, changes: list[Change]) -> LedgerError | None:
+        try:
+            self._ledger.write(changes)
+        except LedgerError as error:
+            level = logging.DEBUG if self._has_warned else logging.WARNING
+            self._has_warned = True
+            fields = {"reason": error.message, "hint": error.hint}
+            _log.log(level, "the conversation is not recorded", extra={"fields": fields})
+            return error
+        return None
+
+    def _bound(self) -> None:
+        while self._weight > MAX_WAITING and self._waiting:
+            oldest = self._waiting.popleft()
+            self._weight -= oldest.weight
+            self._lost.add(oldest.session_id)
+
+
+def changes_of(session_id: str, entry: Entry, at: int) -> list[Change]:
+    """The changes that an entry of the service means to the ledger's session.
+
+    A prompt also opens its run, and an outcome closes it. News of a session as a whole are no
+    entries.
+    """
+    record = entry.record
+    if record.kind in _SESSION_NEWS:
+        return [_SESSION_NEWS[record.kind](session_id, record.payload, at)]
+    new = NewEntry(
+        session_id=session_id,
+        kind=record.kind,
+        payload=record.payload,
+        at=at,
+        run_id=entry.run_id,
+        generation=entry.generation,
+        entry_key=entry.key,
+    )
+    if entry.run_id is None:
+        return [new]
+    if new.kind == "prompt":
+        return [RunOpened(entry.run_id, session_id, at), new]
+    if new.kind == "outcome":
+        return [new, _run_closed(entry.run_id, at, new.payload)]
+    return [new]
+
+
+def _new_session(session_id: str, payload: Json, at: int) -> NewSession:
+    return NewSession(
+        session_id,
+        payload["session_key"],
+        payload["cwd"],
+        at,
+        gateway=payload.get("gateway"),
+        complete=payload.get("complete", True),
+    )
+
+
+_SESSION_NEWS: dict[str, Callable[[str, Any, int], Change]] = {
+    "session": _new_session,
+    "title": lambda session_id, payload, at: SessionTitle(session_id, payload["title"], at),
+    "incomplete": lambda session_id, _payload, _at: Incomplete(session_id),
+    "closed": lambda session_id, _payload, _at: SessionClosed(session_id),
+    "deleted": lambda session_id, _payload, _at: DeleteSession(session_id),
+}
+
+
+def _run_closed(run_id: str, at: int, outcome: Json) -> RunClosed:
+    if "error" in outcome:
+        code = outcome["error"].get("data", {}).get("code")
+        state = RunState.UNKNOWN if code == OutcomeUnknown.code else RunState.FAILED
+        return RunClosed(run_id, at, state, error_code=code)
+    stop_reason = outcome["stop_reason"]
+    state = RunState.CANCELLED if stop_reason == "cancelled" else RunState.FINISHED
+    return RunClosed(run_id, at, state, stop_reason=stop_reason)
