@@ -9,7 +9,7 @@ from typing import Any
 from acp_bridge.core.ports import Responder
 from acp_bridge.errors import SessionNotFound
 from acp_bridge.ids import Json, SessionId
-from acp_bridge.wire.acp import NewSession, Prompt
+from acp_bridge.wire.acp import ListedSessions, NewSession, OpenedSession, Prompt
 from tests.support.waits import WAIT
 
 
@@ -37,6 +37,22 @@ class ScriptedHandlers:
         await self._enter("new_session", request.cwd)
         self._sessions += 1
         return {"sessionId": f"s{self._sessions}"}
+
+    async def load_session(self, request: OpenedSession) -> Json:
+        await self._enter("load_session", request.session_id)
+        return {}
+
+    async def resume_session(self, request: OpenedSession) -> Json:
+        await self._enter("resume_session", request.session_id)
+        return {}
+
+    async def list_sessions(self, request: ListedSessions) -> Json:
+        await self._enter("list_sessions", request.cursor)
+        return {"sessions": []}
+
+    async def delete_session(self, session_id: SessionId) -> Json:
+        await self._enter("delete_session", session_id)
+        return {}
 
     def prompt(self, request: Prompt, respond: Responder) -> None:
         self._note("prompt", request.session_id)

@@ -322,6 +322,7 @@ async def test_what_a_locked_ledger_does_not_take_is_shown_and_written_when_it_r
 
         held.ledger.fail_with = None
         await held.until_recorded(6)
+        await held.flush()  # the thread has gone on: it has told of it
         replay = held.ledger.read(S1)
         assert replay is not None
         assert replay.session.complete
