@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -76,8 +77,9 @@ def _make_private(path: Path) -> None:
     if os.name == "nt":
         return
     with contextlib.suppress(OSError):  # missing, or another user's
-        if path.stat().st_mode & 0o077:
-            path.chmod(0o600)
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & 0o077:
+            path.chmod(mode & 0o700)
 
 
 if sys.platform == "win32":

@@ -25,17 +25,17 @@ from ledger.engine import (
     server_engine,
     sqlite_connection,
 )
-from ledger.errors import NotALedger, SchemaBehind
-from ledger.failures import MIGRATE_HINT, told_of
+from ledger.errors import NotALedger
+from ledger.failures import told_of
 from ledger.files import locked, prepare
 from ledger.health import Content, Finding, inspect, set_aside
 from ledger.network import is_network_path as is_on_network
 from ledger.retention import Limits
 from ledger.schema import (
-    HEAD,
     UPGRADE_SECONDS,
     Standing,
     ahead,
+    behind,
     found_version,
     standing,
     upgrade_file,
@@ -86,10 +86,7 @@ def _checked(engine: Engine, place: ServerPlace) -> str:
         with engine.connect() as connection:
             version = found_version(connection)
         if version is None or standing(version) is Standing.BEHIND:
-            has = f"has schema {version}" if version else "has no ledger yet"
-            raise SchemaBehind(
-                f"The database {has}, and this version needs {HEAD}. ({place})", hint=MIGRATE_HINT
-            )
+            raise behind(place, version)
         on_failure.pop_all()
     return version
 
@@ -120,8 +117,8 @@ def _put_right(place: FilePlace, lock_timeout: float, *, uses_wal: bool) -> str:
         if found.content is Content.DAMAGED:
             _set_aside(place, found)
         _set_journal_mode(place.path, journal_mode, lock_timeout)
-        upgrade_file(place)
-    return HEAD
+        _, version = upgrade_file(place)
+    return version
 
 
 def _usable_version(found: Finding, journal_mode: str) -> str | None:

@@ -20,8 +20,8 @@ from pathlib import Path
 from sqlalchemy import Connection, inspect, text
 
 from ledger.engine import FilePlace, ServerPlace, file_engine, place_of, server_engine
-from ledger.errors import LedgerCorrupt, SchemaAhead
-from ledger.failures import told_of
+from ledger.errors import LedgerCorrupt, SchemaAhead, SchemaBehind
+from ledger.failures import MIGRATE_HINT, told_of
 from ledger.files import locked, prepare
 from ledger.health import VERSION_TABLE
 
@@ -69,23 +69,29 @@ def ahead(place: FilePlace | ServerPlace, version: str) -> SchemaAhead:
     )
 
 
+def behind(place: FilePlace | ServerPlace, version: str | None) -> SchemaBehind:
+    """The error for a database that is older than the code, or empty."""
+    has = f"has schema {version}" if version else "has no ledger yet"
+    return SchemaBehind(
+        f"The database {has}, and this version needs {HEAD}. ({place})", hint=MIGRATE_HINT
+    )
+
+
 def upgrade(url: str) -> tuple[str | None, str]:
     """Bring a database to this code's version: the version it had (None: it was empty), and the
     one it has. A no-op if they are the same. Raises ``LedgerError``."""
     place = place_of(url)
     with told_of(str(place)):
-        before = _upgrade_file(place) if isinstance(place, FilePlace) else _upgrade_server(place)
-    return before, HEAD
+        if isinstance(place, ServerPlace):
+            return _upgrade_server(place)
+        prepare(place.path)
+        with locked(place.path, UPGRADE_SECONDS):
+            return upgrade_file(place)
 
 
-def _upgrade_file(place: FilePlace) -> str | None:
-    prepare(place.path)
-    with locked(place.path, UPGRADE_SECONDS):
-        return upgrade_file(place)
-
-
-def upgrade_file(place: FilePlace) -> str | None:
-    """Upgrade an SQLite file, with a copy of what it was beside it; returns the version it had.
+def upgrade_file(place: FilePlace) -> tuple[str | None, str]:
+    """As :func:`upgrade`, for an SQLite file that the caller has locked. A copy of what it was is
+    left beside it.
 
     One transaction: a process that is killed leaves the old version or the new one.
     """
@@ -108,10 +114,10 @@ def upgrade_file(place: FilePlace) -> str | None:
                 raise LedgerCorrupt(f"The ledger's tables contradict each other. ({place})")
     finally:
         engine.dispose()
-    return before
+    return before, HEAD
 
 
-def _upgrade_server(place: ServerPlace) -> str | None:
+def _upgrade_server(place: ServerPlace) -> tuple[str | None, str]:
     engine = server_engine(place, lock_timeout=UPGRADE_SECONDS)
     try:
         with engine.begin() as connection:
@@ -124,7 +130,7 @@ def _upgrade_server(place: ServerPlace) -> str | None:
                 _run_revisions(connection)
     finally:
         engine.dispose()
-    return before
+    return before, HEAD
 
 
 def scripts() -> Path:

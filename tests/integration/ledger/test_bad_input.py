@@ -1,0 +1,237 @@
+"""Each thing that can be wrong with a ledger's place has an error and a sentence of its own."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import sqlite3
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, event
+
+from ledger import (
+    BadLedgerUrl,
+    DriverMissing,
+    EventLedger,
+    LedgerError,
+    LedgerFull,
+    LedgerReadOnly,
+    LedgerUnreachable,
+    NotALedger,
+    open_ledger,
+)
+from ledger.engine import ServerPlace, place_of, server_engine
+from tests.integration.ledger.conftest import Open
+from tests.support.ledgers import entry, session, texts
+from tests.support.unprivileged import run_unprivileged
+
+pytestmark = pytest.mark.integration
+
+SECRET = "hunter2-of-the-database"  # noqa: S105 - of no database
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "no url",
+        "/var/lib/ledger.db",
+        "mysql://user:hunter2-of-the-database@host/db",
+        "sqlite+aiosqlite:///x.db",
+        "postgresql+asyncpg://user:hunter2-of-the-database@host/db",
+        "postgresql://user:hunter2-of-the-database@host:port/db",
+        "sqlite://",
+        "sqlite:///",
+        "sqlite:///:memory:",
+        "sqlite:x.db",
+        "sqlite:///x.db?mode=ro",
+    ],
+)
+def test_a_wrong_url_is_told_without_its_secrets(url: str) -> None:
+    with pytest.raises(BadLedgerUrl) as caught:
+        open_ledger(url)
+    told = f"{caught.value} {caught.value.hint}"
+    assert "sqlite:////absolute/path" in told
+    assert SECRET not in told
+
+
+def test_a_missing_driver_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(DriverMissing) as caught:
+        open_ledger("postgresql+psycopg://user@127.0.0.1/db")
+    assert "acp-gateway-bridge[postgres]" in str(caught.value.hint)
+
+
+def test_an_unreachable_server_is_told_without_the_password() -> None:
+    url = f"postgresql+psycopg://user:{SECRET}@127.0.0.1:1/db"
+    with pytest.raises(LedgerUnreachable, match=r"127\.0\.0\.1:1/db.*refused") as caught:
+        open_ledger(url)
+    assert SECRET not in str(caught.value)
+    assert caught.value.is_retryable
+    assert "--ledger-url" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("url", "sslmode"),
+    [
+        ("postgresql+psycopg://user@127.0.0.1/db", None),
+        ("postgresql://user@localhost/db", None),
+        ("postgresql+psycopg://user@[::1]/db", None),
+        ("postgresql+psycopg://user@/db?host=/run/postgresql", None),
+        ("postgresql+psycopg://user@/db", None),
+        ("postgresql+psycopg://user@db.example.com/db", "require"),
+        ("postgresql+psycopg://user@10.0.0.1/db", "require"),
+        ("postgresql+psycopg://user@/db?host=db.example.com", "require"),
+        ("postgresql+psycopg://user@/db?host=localhost&host=db.example.com", "require"),
+        ("postgresql+psycopg://user@/db?host=localhost,db.example.com", "require"),
+        ("postgresql+psycopg://user@localhost/db?hostaddr=10.0.0.1", "require"),
+        ("postgresql+psycopg://user@db.example.com/db?sslmode=verify-full", "verify-full"),
+        ("postgresql+psycopg://user@db.example.com/db?sslmode=disable", "disable"),
+    ],
+)
+def test_off_this_machine_the_connection_is_encrypted_unless_the_url_says_otherwise(
+    url: str, sslmode: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PGHOST", raising=False)
+    monkeypatch.delenv("PGHOSTADDR", raising=False)
+    assert asked_of_driver(url).get("sslmode") == sslmode
+
+
+def test_a_host_from_the_environment_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGHOST", "db.example.com")
+    assert asked_of_driver("postgresql+psycopg://user@/db").get("sslmode") == "require"
+
+
+def asked_of_driver(url: str) -> dict[str, str]:
+    """With what the driver would connect."""
+    place = place_of(url)
+    assert isinstance(place, ServerPlace)
+    engine = server_engine(place, lock_timeout=1)
+    asked: dict[str, str] = {}
+
+    class Stop(Exception):
+        pass
+
+    def look(dialect: object, record: object, args: object, params: dict[str, str]) -> None:
+        asked.update(params)
+        raise Stop
+
+    event.listen(engine, "do_connect", look)
+    with pytest.raises(Stop):
+        engine.connect()
+    return asked
+
+
+@pytest.fixture
+def open_home() -> Iterator[Path]:
+    """A directory that everybody may enter."""
+    home = Path(tempfile.mkdtemp())
+    home.chmod(0o755)
+    yield home
+    shutil.rmtree(home)
+
+
+def outcome(url: str) -> str:
+    """What opening and writing ends with."""
+    try:
+        ledger = open_ledger(url)
+        ledger.write([session()])
+    except LedgerError as error:
+        return f"{type(error).__name__}: {error} {error.hint}"
+    return "written"
+
+
+def import_all() -> None:
+    """Everything that a process that may not read this checkout will need."""
+    for name in ("ledger.opening", "alembic.command", "alembic.config", "logging.config"):
+        importlib.import_module(name)
+
+
+by_fork = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+@by_fork
+@pytest.mark.requirement("C070")
+def test_a_directory_that_cannot_be_written(open_home: Path) -> None:
+    import_all()
+    home = open_home / "state"
+    home.mkdir(mode=0o555)
+    told = run_unprivileged(lambda: outcome(f"sqlite:///{home}/ledger.db"))
+    assert told.startswith("LedgerReadOnly: The ledger's directory cannot be written.")
+    assert str(home) in told
+    assert "--state-dir" in told
+    told = run_unprivileged(lambda: outcome(f"sqlite:///{home}/deeper/ledger.db"))
+    assert told.startswith("LedgerReadOnly: ")
+
+
+@by_fork
+@pytest.mark.requirement("C070")
+def test_a_ledger_that_cannot_be_written(open_home: Path) -> None:
+    import_all()
+    path = open_home / "ledger.db"
+    open_ledger(f"sqlite:///{path}").close()
+    path.chmod(stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH)
+    told = run_unprivileged(lambda: outcome(f"sqlite:///{path}"))
+    assert told.startswith("LedgerReadOnly: ")
+
+
+def test_a_path_through_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NotALedger, match="a part of that path is a file"):
+        open_ledger(f"sqlite:///{tmp_path}/file/ledger.db")
+
+
+@pytest.mark.requirement("C070")
+def test_a_full_disk_is_told_and_afterwards_all_goes_on(open_file: Open) -> None:
+    ledger = open_file()
+    ledger.write([session(), entry("one")])
+    with pytest.raises(LedgerFull, match="no space left") as caught, full_disk(ledger):
+        ledger.write([entry("two"), entry("x" * 5_000_000), entry("three")])
+    assert caught.value.is_retryable
+    assert texts(ledger) == ["one"]
+    ledger.write([entry("four")])
+    assert texts(ledger) == ["one", "four"]
+
+
+class full_disk:  # noqa: N801 - reads as what it does
+    """Until the end of the block the file may not grow."""
+
+    def __init__(self, ledger: EventLedger) -> None:
+        self._engine: Engine = ledger._engine  # type: ignore[attr-defined]  # of an SqlLedger
+
+    def __enter__(self) -> None:
+        event.listen(self._engine, "begin", self._shrink)
+
+    def __exit__(self, *_: object) -> None:
+        event.remove(self._engine, "begin", self._shrink)
+
+    @staticmethod
+    def _shrink(connection: object) -> None:
+        raw: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[attr-defined]  # of SQLAlchemy
+        raw.execute("PRAGMA max_page_count = 1")
+
+
+def test_an_unknown_failure_of_the_database_is_an_error_of_the_ledger(
+    path: Path, open_file: Open
+) -> None:
+    ledger = open_file()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE blob_uses")
+        connection.execute("DROP TABLE archives")
+        connection.execute("DROP TABLE entries")
+    with pytest.raises(LedgerError, match="no such table"):
+        ledger.write([session(), entry("one")])
+
+
+def test_every_error_has_a_sentence_and_tells_where(tmp_path: Path) -> None:
+    (tmp_path / "ledger.db").mkdir()
+    with pytest.raises(LedgerError) as caught:
+        open_ledger(f"sqlite:///{tmp_path}/ledger.db")
+    assert str(tmp_path) in str(caught.value)
+    assert str(LedgerReadOnly()) == "The ledger's file, directory or server cannot be written."

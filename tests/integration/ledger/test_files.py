@@ -1,0 +1,161 @@
+"""The ledger's file: private, in the right journal mode, and nothing but what is needed."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ledger import LedgerBusy, open_ledger
+from tests.integration.ledger.conftest import Open
+from tests.support.ledgers import entry, session, texts
+
+pytestmark = pytest.mark.integration
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def journal_mode(path: Path) -> str:
+    with closing(sqlite3.connect(path)) as connection:
+        found: str = connection.execute("PRAGMA journal_mode").fetchone()[0]
+        return found
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+@pytest.mark.parametrize("umask", [0, 0o022, 0o077], ids=oct)
+def test_only_the_owner_can_read_what_is_made(path: Path, open_file: Open, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        ledger = open_file()
+        ledger.write([session(), entry("one")])
+    finally:
+        os.umask(before)
+    assert mode(path.parent) == 0o700
+    found = {file.name: mode(file) for file in path.parent.iterdir()}
+    assert found == dict.fromkeys(
+        ["ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db.lock"], 0o600
+    )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_a_file_that_others_could_read_is_made_private_and_a_directory_is_left_alone(
+    path: Path, open_file: Open
+) -> None:
+    open_file().close()
+    path.parent.chmod(0o755)
+    path.chmod(0o644)
+    open_file().write([session()])
+    assert mode(path) == mode(path.with_name("ledger.db-wal")) == 0o600
+    assert mode(path.parent) == 0o755
+
+
+def test_what_was_written_is_there_after_opening_again(open_file: Open) -> None:
+    ledger = open_file()
+    ledger.write([session(), entry("one")])
+    ledger.close()
+    assert texts(open_file()) == ["one"]
+
+
+def test_one_process_sees_what_another_one_wrote(open_file: Open) -> None:
+    first, second = open_file(), open_file()
+    first.write([session(), entry("one")])
+    assert texts(second) == ["one"]
+    second.write([entry("two")])
+    assert texts(first) == ["one", "two"]
+
+
+def test_the_journal_is_a_write_ahead_log(path: Path, open_file: Open) -> None:
+    open_file()
+    assert journal_mode(path) == "wal"
+
+
+@pytest.mark.requirement("C067")
+def test_on_a_network_file_system_there_is_no_write_ahead_log_and_one_warning(
+    path: Path, open_file: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger = open_file(is_network_path=lambda asked: asked == path)
+    ledger.write([session(), entry("one")])
+    ledger.write([entry("two")])
+    assert journal_mode(path) == "delete"
+    [warning] = caplog.messages
+    assert str(path) in warning
+    assert "--state-dir" in warning
+
+
+@pytest.mark.requirement("C067")
+def test_the_journal_follows_the_file_to_another_file_system(path: Path, open_file: Open) -> None:
+    local = open_file()
+    local.write([session(), entry("one")])
+    local.close()
+    remote = open_file(is_network_path=lambda _: True)
+    assert journal_mode(path) == "delete"
+    assert texts(remote) == ["one"]
+    remote.close()
+    assert texts(open_file()) == ["one"]
+    assert journal_mode(path) == "wal"
+
+
+@pytest.mark.requirement("C067")
+def test_a_log_that_another_process_uses_over_a_network_is_not_used_too(
+    open_file: Open,
+) -> None:
+    open_file().write([session()])
+    with pytest.raises(LedgerBusy):
+        open_file(is_network_path=lambda _: True, lock_timeout=0.05)
+
+
+@pytest.mark.requirement("C065")
+def test_a_lock_held_too_long_is_told_and_then_forgotten(path: Path, open_file: Open) -> None:
+    ledger = open_file(lock_timeout=0.05)
+    ledger.write([session(), entry("one")])
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(LedgerBusy, match="Another process"):
+            ledger.write([entry("two")])
+        assert texts(ledger) == ["one"]  # reading needs no lock
+        other.execute("ROLLBACK")
+    ledger.write([entry("three")])
+    assert texts(ledger) == ["one", "three"]
+
+
+@pytest.mark.parametrize("name", ["a b", "a%20b", "a#b", "ä;é", "a:b"])
+def test_a_path_is_taken_letter_for_letter(tmp_path: Path, name: str) -> None:
+    ledger = open_ledger(f"sqlite:///{tmp_path}/{name}/ledger.db")
+    ledger.write([session()])
+    ledger.close()
+    assert (tmp_path / name / "ledger.db").is_file()
+
+
+def test_a_second_opening_needs_no_migrations_tool(path: Path, open_file: Open) -> None:
+    open_file().close()
+    program = (
+        "import sys, ledger; ledger.open_ledger(sys.argv[1]).close(); "
+        "print(sorted(name for name in sys.modules if name.split('.')[0] == 'alembic'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, f"sqlite:///{path}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_importing_the_package_brings_no_database(tmp_path: Path) -> None:
+    program = (
+        "import sys, ledger, ledger.memory; "
+        "print({'sqlalchemy', 'alembic', 'sqlite3'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert done.stdout.strip() == "set()"

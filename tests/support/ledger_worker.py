@@ -1,0 +1,103 @@
+"""A process that writes to a ledger while others do; run by tests of several processes.
+
+    python -m tests.support.ledger_worker URL NAME ENTRIES
+
+It waits for a line on its input, writes to a session of its own and to one that all share, and
+says ``done``. Whatever goes wrong is on its standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ledger import EventLedger, NewEntry, NewSession, RunClosed, RunOpened, RunState, open_ledger
+from tests.support import next_version
+from tests.support.waits import scaled
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SHARED = "shared"
+OWNER = "me"
+_SHARED_EVERY = 10
+"""Each such entry goes to the shared session as well."""
+_BATCHES = (1, 1, 1, 2, 5, 13, 32)
+
+
+def shared_count(count: int) -> int:
+    """How many entries of the shared session come from one worker."""
+    return len(range(0, count, _SHARED_EVERY))
+
+
+def work(ledger: EventLedger, name: str, count: int) -> None:
+    """Write ``count`` entries in transactions of several sizes, and end with a run."""
+    opened = [NewSession(session_id, session_id, "/w", 1000) for session_id in (name, SHARED)]
+    ledger.write(opened)
+    ledger.write([RunOpened(f"run-{name}", name, 1000)])
+    at = 0
+    turn = 0
+    while at < count:
+        size = min(_BATCHES[turn % len(_BATCHES)], count - at)
+        batch = [_entry(name, name, number) for number in range(at, at + size)]
+        shared = [n for n in range(at, at + size) if n % _SHARED_EVERY == 0]
+        ledger.write([*batch, *(_entry(SHARED, name, number) for number in shared)])
+        at += size
+        turn += 1
+    ledger.write([RunClosed(f"run-{name}", 2000, RunState.FINISHED)])
+
+
+def _entry(session_id: str, name: str, number: int) -> NewEntry:
+    return NewEntry(session_id, "tool", {"from": name, "number": number}, 1000 + number)
+
+
+def run_workers(
+    url: str, names: Sequence[str], count: int, env: dict[str, str] | None = None
+) -> str:
+    """Run one worker for each name, all at once; all must get done. Returns what they had to say
+    on their standard error."""
+    command = [sys.executable, "-m", "tests.support.ledger_worker", url]
+    workers = [
+        subprocess.Popen(
+            [*command, name, str(count)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(env or {})},
+        )
+        for name in names
+    ]
+    try:
+        for worker in workers:
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == "ready\n"
+        for worker in workers:
+            assert worker.stdin is not None
+            worker.stdin.write("go\n")
+            worker.stdin.flush()
+        said = [worker.communicate(timeout=scaled(90)) for worker in workers]
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+    errors = "".join(error for _, error in said)
+    assert [output for output, _ in said] == ["done\n"] * len(names), errors
+    return errors
+
+
+def main() -> None:
+    url, name, count = sys.argv[1:]
+    print("ready", flush=True)  # noqa: T201 - the test waits for it
+    sys.stdin.readline()
+    next_version.use_as_told()
+    ledger = open_ledger(url, owner=OWNER)
+    work(ledger, name, int(count))
+    ledger.close()
+    print("done", flush=True)  # noqa: T201 - the test waits for it
+
+
+if __name__ == "__main__":
+    main()
