@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -18,7 +14,7 @@ import pytest
 
 from ledger import SchemaAhead, SchemaBehind, open_ledger, schema
 from tests.support import next_version
-from tests.support.ledger_worker import ROOT, run_workers
+from tests.support.ledger_worker import next_line, run_workers, start_worker, tell_to_go
 from tests.support.ledgers import entry, replay, session, texts
 from tests.support.waits import scaled
 
@@ -131,21 +127,11 @@ def test_a_process_killed_while_it_upgrades_leaves_the_old_version(
     (tmp_path / "killed").mkdir()
     stop = "print('here', flush=True); __import__('signal').pause()"
     scripts = next_version.make(tmp_path / "killed", **{where: stop})
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.ledger_worker", f"sqlite:///{path}", "p", "1"],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **next_version.told_by(scripts)},
-    )
+    worker = start_worker(f"sqlite:///{path}", "p", 1, next_version.told_by(scripts))
     with worker:
-        assert worker.stdin is not None
-        assert worker.stdout is not None
-        worker.stdin.write("go\n")
-        worker.stdin.flush()
-        assert [worker.stdout.readline() for _ in range(2)] == ["ready\n", "here\n"]
-        worker.send_signal(signal.SIGKILL)
+        tell_to_go(worker)
+        assert [next_line(worker), next_line(worker)] == ["ready", "here"]
+        worker.kill()
         worker.wait(scaled(10))
     assert_old(path)
     become_new()

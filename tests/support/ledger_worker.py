@@ -3,7 +3,8 @@
     python -m tests.support.ledger_worker URL NAME ENTRIES
 
 It waits for a line on its input, writes to a session of its own and to one that all share, and
-says ``done``. Whatever goes wrong is on its standard error.
+says ``done``. After each transaction it says how many entries of its own have been written.
+Whatever goes wrong is on its standard error.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ def work(ledger: EventLedger, name: str, count: int) -> None:
         ledger.write([*batch, *(_entry(SHARED, name, number) for number in shared)])
         at += size
         turn += 1
+        _say(at)
     ledger.write([RunClosed(f"run-{name}", 2000, RunState.FINISHED)])
 
 
@@ -57,46 +59,60 @@ def run_workers(
 ) -> str:
     """Run one worker for each name, all at once; all must get done. Returns what they had to say
     on their standard error."""
-    command = [sys.executable, "-m", "tests.support.ledger_worker", url]
-    workers = [
-        subprocess.Popen(
-            [*command, name, str(count)],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **(env or {})},
-        )
-        for name in names
-    ]
+    workers = [start_worker(url, name, count, env) for name in names]
     try:
+        assert [next_line(worker) for worker in workers] == ["ready"] * len(names)
         for worker in workers:
-            assert worker.stdout is not None
-            assert worker.stdout.readline() == "ready\n"
-        for worker in workers:
-            assert worker.stdin is not None
-            worker.stdin.write("go\n")
-            worker.stdin.flush()
+            tell_to_go(worker)
         said = [worker.communicate(timeout=scaled(90)) for worker in workers]
     finally:
         for worker in workers:
             worker.kill()
             worker.wait()
     errors = "".join(error for _, error in said)
-    assert [output for output, _ in said] == ["done\n"] * len(names), errors
+    assert [output.splitlines()[-1:] for output, _ in said] == [["done"]] * len(names), errors
     return errors
+
+
+def start_worker(
+    url: str, name: str, count: int, env: dict[str, str] | None = None
+) -> subprocess.Popen[str]:
+    """A worker that says ``ready`` and then waits."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.support.ledger_worker", url, name, str(count)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(env or {})},
+    )
+
+
+def tell_to_go(worker: subprocess.Popen[str]) -> None:
+    assert worker.stdin is not None
+    worker.stdin.write("go\n")
+    worker.stdin.flush()
+
+
+def next_line(worker: subprocess.Popen[str]) -> str:
+    assert worker.stdout is not None
+    return worker.stdout.readline().strip()
+
+
+def _say(what: object) -> None:
+    print(what, flush=True)  # noqa: T201 - the test waits for it
 
 
 def main() -> None:
     url, name, count = sys.argv[1:]
-    print("ready", flush=True)  # noqa: T201 - the test waits for it
+    _say("ready")
     sys.stdin.readline()
     next_version.use_as_told()
     ledger = open_ledger(url, owner=OWNER)
     work(ledger, name, int(count))
     ledger.close()
-    print("done", flush=True)  # noqa: T201 - the test waits for it
+    _say("done")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ledger import EventLedger, RunState, open_ledger
-from tests.support.ledger_worker import OWNER, SHARED, run_workers, shared_count
+from tests.support.ledger_worker import (
+    OWNER,
+    SHARED,
+    next_line,
+    run_workers,
+    shared_count,
+    start_worker,
+    tell_to_go,
+)
 from tests.support.ledgers import replay
 
 if TYPE_CHECKING:
@@ -48,6 +56,24 @@ def test_processes_share_a_file_that_was_not_there_when_they_started(tmp_path: P
     assert_whole(ledger)
     ledger.close()
     assert {file.name for file in (tmp_path / "home").iterdir()} == {"ledger.db", "ledger.db.lock"}
+
+
+@pytest.mark.parametrize("after", [1, 4, 9, 30])
+def test_what_was_written_survives_the_death_of_its_writer(tmp_path: Path, after: int) -> None:
+    url = f"sqlite:///{tmp_path}/ledger.db"
+    with start_worker(url, "p0", 5000) as worker:
+        tell_to_go(worker)
+        said = [next_line(worker) for _ in range(after + 1)]
+        worker.kill()
+        rest = worker.stdout.read().split() if worker.stdout else []
+    written = int([*said, *rest][-1])
+    ledger = open_ledger(url)
+    found = replay(ledger, "p0")
+    numbers = [entry.payload["number"] for entry in found.entries]
+    assert numbers == list(range(len(numbers)))
+    assert written <= len(numbers) == found.session.entries
+    assert [run.state for run in found.runs] == [RunState.OPEN]
+    ledger.close()
 
 
 @pytest.mark.requirement("C071")
