@@ -8,7 +8,7 @@ from typing import assert_never
 from sqlalchemy import Connection, bindparam, insert, select, update
 
 from ledger.blobs import extract
-from ledger.codec import encode, size
+from ledger.codec import clean, encode, size
 from ledger.errors import EntryTooLarge, LedgerRefused, UnknownSession
 from ledger.model import (
     LEASE_MS,
@@ -81,7 +81,7 @@ class Transaction:
 
     def _load(self, changes: Sequence[Change]) -> None:
         """Read and lock the rows of all sessions that the changes are of."""
-        names = {change.session_id for change in changes if not isinstance(change, RunClosed)}
+        names = {clean(c.session_id) for c in changes if not isinstance(c, RunClosed)}
         for change in changes:
             if isinstance(change, RunClosed):
                 of_run = self._connection.execute(_RUN, {"run": change.run_id}).first()
@@ -119,10 +119,10 @@ class Transaction:
                 assert_never(change)
 
     def _state(self, session_id: str) -> SessionState:
-        state = self._states.get(session_id)
+        state = self._states.get(clean(session_id))
         if state is None:
             raise UnknownSession(f"The ledger has no session {session_id}.")
-        self._changed.add(session_id)
+        self._changed.add(state.session_id)
         return state
 
     def _owned(self, session_id: str) -> SessionState:
@@ -138,9 +138,10 @@ class Transaction:
         return state
 
     def _open(self, new: NewSession) -> None:
-        if new.session_id in self._not_ours:
+        name = clean(new.session_id)
+        if name in self._not_ours:
             raise LedgerRefused(f"The session {new.session_id} belongs to somebody else.")
-        if new.session_id not in self._states:
+        if name not in self._states:
             self._insert(new)
             return
         state = self._state(new.session_id)
@@ -157,7 +158,7 @@ class Transaction:
 
     def _insert(self, new: NewSession) -> None:
         state = SessionState(
-            session_id=new.session_id,
+            session_id=clean(new.session_id),
             owner=new.owner or self._owner,
             shared=False,
             complete=new.complete,
@@ -179,12 +180,12 @@ class Transaction:
             "created_at": new.at,
         }
         self._connection.execute(insert(sessions), row)
-        self._states[new.session_id] = state
+        self._states[state.session_id] = state
         self.has_new_session = True
 
     def _append(self, new: NewEntry) -> None:
         state = self._going_on(new.session_id, new.at)
-        if new.entry_key is not None and self._has_entry(new.session_id, new.entry_key):
+        if new.entry_key is not None and self._has_entry(state, clean(new.entry_key)):
             return
         text = encode(new.payload)
         if size(text) > self._limits.max_bytes:
@@ -197,13 +198,13 @@ class Transaction:
         if blobs:
             add_blobs(self._connection, state, blobs)
         row = {
-            "session_id": new.session_id,
+            "session_id": state.session_id,
             "seq": state.next_seq,
             "at": new.at,
-            "kind": new.kind,
-            "run_id": new.run_id,
+            "kind": clean(new.kind),
+            "run_id": new.run_id and clean(new.run_id),
             "generation": new.generation,
-            "entry_key": new.entry_key,
+            "entry_key": new.entry_key and clean(new.entry_key),
             "has_blobs": bool(blobs),
             "size": size(text),
             "payload": text,
@@ -221,12 +222,13 @@ class Transaction:
             unarchive(self._connection, state)
         return state
 
-    def _has_entry(self, session_id: str, entry_key: str) -> bool:
-        identity = (session_id, entry_key)
+    def _has_entry(self, state: SessionState, entry_key: str) -> bool:
+        identity = (state.session_id, entry_key)
         if any((row["session_id"], row["entry_key"]) == identity for row in self._new_entries):
             return True
         return (
-            self._connection.scalar(_KEYED, {"session": session_id, "key": entry_key}) is not None
+            self._connection.scalar(_KEYED, {"session": state.session_id, "key": entry_key})
+            is not None
         )
 
     def _open_run(self, change: RunOpened) -> None:
@@ -257,10 +259,10 @@ class Transaction:
                 error_code=change.error_code,
             )
         )
-        merge_run(self._connection, state, change.run_id, run.first_seq)
+        merge_run(self._connection, state, clean(change.run_id), run.first_seq)
 
     def _mark(self, change: Incomplete | SessionClosed) -> None:
-        if change.session_id not in self._states:
+        if clean(change.session_id) not in self._states:
             return
         state = self._state(change.session_id)
         if isinstance(change, Incomplete):
@@ -269,12 +271,12 @@ class Transaction:
             state.lease_until = 0
 
     def _delete(self, session_id: str) -> None:
-        if session_id not in self._states:
+        if clean(session_id) not in self._states:
             return
-        self._owned(session_id)
+        state = self._owned(session_id)
         self._flush()
-        delete_session(self._connection, session_id)
-        del self._states[session_id]
+        delete_session(self._connection, state.session_id)
+        del self._states[state.session_id]
 
     def _flush(self) -> None:
         insert_entries(self._connection, self._new_entries)

@@ -14,10 +14,11 @@ from sqlalchemy import Connection, Insert, Table, bindparam, delete, func, inser
 
 from ledger.archive import pack, unpack
 from ledger.blobs import references
-from ledger.codec import decode, encode, size
+from ledger.codec import clean, decode, encode, size
 from ledger.errors import LedgerCorrupt
 from ledger.merging import plan_merges
 from ledger.retention import ENTRY_OVERHEAD, RUN_OVERHEAD
+from ledger.statements import Statement
 from ledger.tables import archives, blob_uses, blobs, entries, runs, sessions
 
 Row = dict[str, Any]
@@ -40,20 +41,16 @@ class SessionState:
     updated_at: int
 
 
-_STATE = (
-    select(*(sessions.c[name] for name in SessionState.__slots__))
-    .where(sessions.c.session_id == bindparam("id"))
-    .with_for_update()
-)
-_STATE_IF_FREE = _STATE.with_for_update(skip_locked=True)
 _ENTRY_COLUMNS = [column for column in entries.c if column.name != "session_id"]
-_INSERT_ENTRY = insert(entries)
 _SAVED = [name for name in SessionState.__slots__ if name not in ("session_id", "owner")]
-_SAVE = (
-    update(sessions)
-    .where(sessions.c.session_id == bindparam("id"))
-    .values({name: bindparam(f"new_{name}") for name in _SAVED})
+_this = sessions.c.session_id == bindparam("id")
+_select = select(*(sessions.c[name] for name in SessionState.__slots__)).where(_this)
+_STATE = Statement(_select.with_for_update())
+_STATE_IF_FREE = Statement(_select.with_for_update(skip_locked=True))
+_SAVE = Statement(
+    update(sessions).where(_this).values({name: bindparam(f"new_{name}") for name in _SAVED})
 )
+_INSERT_ENTRY = Statement(insert(entries).inline())
 
 
 def locked_state(
@@ -62,21 +59,21 @@ def locked_state(
     """Read a session's row and lock it; None if it is not there (or another process works on it,
     with ``skip_locked``)."""
     statement = _STATE_IF_FREE if skip_locked else _STATE
-    row = connection.execute(statement, {"id": session_id}).first()
-    return None if row is None else SessionState(*row)
+    row = statement.execute(connection, {"id": clean(session_id)}).first()
+    return None if row is None else SessionState(**row._mapping)
 
 
 def save(connection: Connection, states: Sequence[SessionState]) -> None:
     """Write back what has changed."""
     for state in states:
         values = {f"new_{name}": getattr(state, name) for name in _SAVED}
-        connection.execute(_SAVE, {"id": state.session_id, **values})
+        _SAVE.execute(connection, {"id": state.session_id, **values})
 
 
 def insert_entries(connection: Connection, rows: list[Row]) -> None:
-    """Insert rows of ``entries``; the counters are the caller's."""
+    """Insert rows of ``entries`` with clean texts; the counters are the caller's."""
     if rows:
-        connection.execute(_INSERT_ENTRY, rows)
+        _INSERT_ENTRY.execute_many(connection, rows)
 
 
 def insert_new(connection: Connection, table: Table, row: Row) -> bool:

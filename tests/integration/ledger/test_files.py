@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ledger import LedgerBusy, open_ledger
+from ledger import DeleteSession, LedgerBusy, RunClosed, RunOpened, RunState, open_ledger
 from tests.integration.ledger.conftest import Open
-from tests.support.ledgers import entry, session, texts
+from tests.support.ledgers import chunk, entry, session, texts
 
 pytestmark = pytest.mark.integration
 
@@ -132,6 +132,20 @@ def test_a_path_is_taken_letter_for_letter(tmp_path: Path, name: str) -> None:
     ledger.write([session()])
     ledger.close()
     assert (tmp_path / name / "ledger.db").is_file()
+
+
+def test_names_that_no_database_takes_are_names_all_the_same(open_file: Open) -> None:
+    ledger = open_file()
+    odd = "a\ud800\0"
+    ledger.write([session(odd, session_key=odd, cwd=odd), RunOpened(odd, odd, 1)])
+    for text in "xx":
+        ledger.write([chunk(text, session_id=odd, run=odd)])
+    ledger.write([entry("once", odd, entry_key=odd), RunClosed(odd, 2, RunState.FINISHED)])
+    ledger.write([entry("again", odd, entry_key=odd), session(odd)])
+    assert texts(ledger, odd) == ["xx", "once"]
+    assert ledger.find(odd, f"agent:{odd}") is not None
+    ledger.write([DeleteSession(odd)])
+    assert ledger.read(odd) is None
 
 
 def test_a_second_opening_needs_no_migrations_tool(path: Path, open_file: Open) -> None:
