@@ -16,7 +16,7 @@ import platform
 import signal
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 from acp_bridge.bridge.outbox import LedgerOutbox
 from acp_bridge.bridge.service import Bridge, Surroundings
@@ -31,7 +31,7 @@ from acp_bridge.gateway.client import GatewayClient
 from acp_bridge.gateway.credentials import Credentials
 from acp_bridge.gateway.settings import GatewaySettings, check_url
 from acp_bridge.logs import register_secret
-from ledger.memory import MemoryLedger
+from acp_bridge.storage import LazyLedger, ledger_of
 
 EXIT_OK = 0
 """The editor closed its end, of either direction."""
@@ -76,9 +76,12 @@ async def _serve(settings: Settings, wire_fd: int) -> int:
 async def _run(
     settings: Settings, client: GatewayClient, channel: Channel, leave: asyncio.Future[Ending]
 ) -> int:
-    ledger = MemoryLedger()
+    ledger = ledger_of(settings, host=platform.node())
     outbox = LedgerOutbox(
-        ledger, channel.write, now_ms=_now_ms, on_gone=lambda: _leave(leave, EXIT_OK)
+        ledger,
+        _writer(channel, ledger),
+        now_ms=_now_ms,
+        on_gone=lambda: _leave(leave, EXIT_OK),
     )
     editor = Connection(outbox)
     try:
@@ -105,6 +108,7 @@ async def _run(
             await bridge.stop(TURN_GRACE)
             await outbox.flush(FLUSH_GRACE)
             outbox.close()
+            ledger.close()
             raise _Left  # noqa: TRY301 - it must leave through the group, to end it
     except* _Left:
         pass
@@ -112,6 +116,17 @@ async def _run(
     if isinstance(ending, GatewayError):
         raise ending
     return ending
+
+
+def _writer(channel: Channel, ledger: LazyLedger) -> Callable[[bytes], None]:
+    """Writes lines. The first one answers ``initialize``: from then on the ledger may take its
+    time to open."""
+
+    def write(lines: bytes) -> None:
+        channel.write(lines)
+        ledger.warm()
+
+    return write
 
 
 class _Left(Exception):
@@ -208,6 +223,7 @@ def _session_options(settings: Settings) -> SessionOptions:
         agent=settings.agent,
         prefix_cwd=settings.prefix_cwd,
         provenance=settings.provenance,
+        delete_at_gateway=settings.delete_gateway_sessions,
     )
 
 

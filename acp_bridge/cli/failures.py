@@ -15,7 +15,7 @@ from acp_bridge.errors import (
     UsageError,
 )
 from acp_bridge.logs import clean_text
-from ledger.errors import SchemaAhead, SchemaBehind
+from ledger.errors import LedgerError, SchemaAhead, SchemaBehind
 
 EXIT_CODES: Final = {
     0: "end of input, or the editor closed its side",
@@ -61,7 +61,7 @@ def report(error: BaseException) -> int:
         import traceback
 
         tell(*"".join(traceback.format_exception(error)).splitlines())
-    if isinstance(error, BridgeError):
+    if isinstance(error, BridgeError | LedgerError):
         say_error(error.message, error.hint)
     else:
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -76,6 +76,16 @@ def _guard_secrets(settings: Settings) -> None:
                 f"acp-bridge: warning: --{field} shows the {field} in process listings;"
                 f" use --{field}-file or ACP_BRIDGE_{field.upper()}"
             )
+    from acp_bridge.storage import secrets_of
+
+    in_url = secrets_of(settings.ledger_url)
+    for secret in in_url:
+        logs.register_secret(secret)
+    if in_url and settings.source("ledger_url") == "--ledger-url":
+        tell(
+            "acp-bridge: warning: --ledger-url shows the password in process listings;"
+            " use ACP_BRIDGE_LEDGER_URL, or a password file of PostgreSQL's"
+        )
 
 
 def _explain() -> None:

@@ -21,7 +21,8 @@ class Option(NamedTuple):
     """One option.
 
     ``default`` is text like any other value and read the same way; ``None`` means unset.
-    ``extra_env`` are variables asked after the one that bears the option's name.
+    ``extra_env`` are variables asked after the one that bears the option's name. ``off`` is the
+    value that ``--no-...`` stands for, of an option that takes a value.
     """
 
     field: str
@@ -35,6 +36,7 @@ class Option(NamedTuple):
     alias: str | None = None
     extra_env: tuple[str, ...] = ()
     is_secret: bool = False
+    off: str | None = None
 
     @property
     def env(self) -> tuple[str, ...]:
@@ -55,7 +57,12 @@ class Option(NamedTuple):
     def flags(self) -> tuple[str, ...]:
         """Every spelling on the command line, the negative of a switch last."""
         spellings = (self.flag,) if self.alias is None else (self.flag, self.alias)
-        return (*spellings, f"--no-{self.flag[2:]}") if self.is_switch else spellings
+        return (*spellings, self.negative) if self.is_switch else spellings
+
+    @property
+    def negative(self) -> str:
+        """The flag that says no, of those that have one."""
+        return f"--no-{self.flag[2:]}"
 
 
 OPTIONS: Final = (
@@ -197,6 +204,14 @@ OPTIONS: Final = (
         example="120/10",
     ),
     Option(
+        "delete_gateway_sessions",
+        "--delete-gateway-sessions",
+        values.switch,
+        "When the editor deletes a session, delete the gateway's session and transcript too.",
+        "Sessions",
+        default="false",
+    ),
+    Option(
         "prefix_cwd",
         "--prefix-cwd",
         values.switch,
@@ -213,6 +228,58 @@ OPTIONS: Final = (
         metavar="MODE",
         default="off",
         example="meta",
+    ),
+    Option(
+        "ledger",
+        "--ledger",
+        values.ledger,
+        "Where what the editor is shown is recorded: file (or the database of --ledger-url), or"
+        " memory, which is forgotten at the end. --no-ledger is memory.",
+        "Ledger",
+        metavar="KIND",
+        default="file",
+        example="memory",
+        off="memory",
+    ),
+    Option(
+        "ledger_url",
+        "--ledger-url",
+        values.line,  # what a URL may be is the ledger's rule, and no reason not to serve
+        "The ledger's database, SQLite or PostgreSQL (default: ledger.db in --state-dir if that is"
+        " given, else in the user's data directory).",
+        "Ledger",
+        metavar="URL",
+        example="postgresql+psycopg://user@host/database",
+    ),
+    Option(
+        "max_sessions",
+        "--max-sessions",
+        values.count,
+        "Sessions that the ledger keeps; older ones are archived.",
+        "Ledger",
+        metavar="N",
+        default="200",
+        example="200",
+    ),
+    Option(
+        "max_events_per_session",
+        "--max-events-per-session",
+        values.count,
+        "Entries that the ledger keeps of one session; older ones are dropped.",
+        "Ledger",
+        metavar="N",
+        default="5000",
+        example="5000",
+    ),
+    Option(
+        "max_bytes",
+        "--max-bytes",
+        values.size,
+        "Bytes that the ledger keeps; older sessions are archived, in as many again.",
+        "Ledger",
+        metavar="N",
+        default="16777216",
+        example="16777216",
     ),
     Option(
         "state_dir",

@@ -14,7 +14,8 @@ from acp_bridge.errors import ConfigError, UsageError
 from acp_bridge.gateway.private_files import make_private_directory
 
 _APP = "acp-bridge"
-_COMMANDS = ("serve", "chat", "demo")
+_COMMANDS = ("serve", "chat", "demo", "ledger")
+_LEDGER_FILE = "ledger.db"
 
 # A file and the value it would hold: given in two ways, the stronger source counts.
 _EITHER = (("token", "token_file"), ("password", "password_file"))
@@ -26,6 +27,7 @@ class Settings:
 
     ``scopes`` is ``None`` when the bridge is to choose. ``session_rate`` is a count and a number
     of seconds. At most one of ``token`` and ``token_file`` is set, and likewise for the password.
+    ``ledger_url`` may hold a password; it counts only if ``ledger`` is ``"file"``.
     """
 
     gateway_url: str
@@ -43,8 +45,14 @@ class Settings:
     reset_session: bool
     agent: str | None
     session_rate: tuple[int, float]
+    delete_gateway_sessions: bool
     prefix_cwd: bool
     provenance: str
+    ledger: str
+    ledger_url: str = field(repr=False)
+    max_sessions: int
+    max_events_per_session: int
+    max_bytes: int
     state_dir: Path
     log_level: str
     log_format: str
@@ -76,8 +84,11 @@ def load(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
     for value, file in _EITHER:
         _keep_stronger(value, file, given, sources)
     _raise_verbosity(verbosity, given, sources)
+    _choose_ledger(given, sources)
+    if given["ledger_url"] is None:
+        given["ledger_url"] = f"sqlite:///{_ledger_directory(given) / _LEDGER_FILE}"
     if given["state_dir"] is None:
-        given["state_dir"] = _default_state_dir()
+        given["state_dir"] = _default_directory("state")
     return Settings(**given, sources=sources)
 
 
@@ -98,12 +109,37 @@ def prepare_state_dir(settings: Settings) -> Path:
     return settings.state_dir
 
 
-def _default_state_dir() -> Path:
-    # Only here: a path given by the user saves the import on the way to the first answer.
-    from platformdirs import user_state_dir
+def _choose_ledger(given: dict[str, Any], sources: dict[str, str]) -> None:
+    """A demo leaves nothing behind unless a ledger is named; and a ledger that is named by a flag
+    beats a variable that says otherwise."""
+    is_named = "ledger_url" in sources
+    if "ledger" not in sources:
+        if given["demo"] and not is_named:
+            given["ledger"] = "memory"
+    elif given["ledger"] == "memory" and is_named:
+        by_flag = [name for name in ("ledger", "ledger_url") if sources[name].startswith("-")]
+        if len(by_flag) != 1:
+            raise ConfigError(
+                f"{sources['ledger']} says memory, and {sources['ledger_url']} names a database",
+                hint="Keep one of them.",
+                data={"field": "ledger", "source": sources["ledger"]},
+            )
+        if by_flag == ["ledger_url"]:
+            given["ledger"] = "file"
+            del sources["ledger"]
 
+
+def _ledger_directory(given: dict[str, Any]) -> Path:
+    return given["state_dir"] or _default_directory("data")
+
+
+def _default_directory(kind: str) -> Path:
+    # Only here: a path given by the user saves the import on the way to the first answer.
+    import platformdirs
+
+    find = {"state": platformdirs.user_state_dir, "data": platformdirs.user_data_dir}[kind]
     try:
-        path = Path(user_state_dir(_APP, appauthor=False))
+        path = Path(find(_APP, appauthor=False))
     except RuntimeError:  # older ones answer with a relative path instead
         path = Path()
     if not path.is_absolute():
@@ -193,7 +229,7 @@ class _Note(argparse.Action):
     ) -> None:
         flag = option_string or ""
         if self.nargs == 0:
-            values = "false" if flag.startswith("--no-") else "true"
+            values = self.const or ("false" if flag.startswith("--no-") else "true")
         namespace.given[self.dest] = (values, flag)
 
 
@@ -211,6 +247,10 @@ def _parse(argv: Sequence[str]) -> tuple[Mapping[str, tuple[str, str]], int]:
         parser.add_argument(
             *option.flags, dest=option.field, action=_Note, nargs=0 if option.is_switch else None
         )
+        if option.off is not None:
+            parser.add_argument(
+                option.negative, dest=option.field, action=_Note, nargs=0, const=option.off
+            )
     parser.add_argument(*VERBOSE, action="count", default=0)
     known, rest = parser.parse_known_args(argv, argparse.Namespace(given={}))
     if rest:

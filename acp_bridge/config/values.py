@@ -12,11 +12,15 @@ from pathlib import Path
 LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
 PROVENANCE = ("off", "meta", "meta+receipt")
 LOG_FORMATS = ("console", "json")
+LEDGERS = ("file", "memory")
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off"}
 _MAX_SECONDS = 86_400.0
 _MAX_RATE = 1_000_000
+_MAX_COUNT = 1_000_000_000
+_MAX_SIZE = 1 << 40
+_MIN_SIZE = 1024
 
 
 def line(text: str) -> str:
@@ -58,6 +62,31 @@ def log_format(text: str) -> str:
 def provenance(text: str) -> str:
     """What the gateway is told about a prompt's origin."""
     return _one_of(text, PROVENANCE)
+
+
+def ledger(text: str) -> str:
+    """Where the ledger is kept."""
+    return _one_of(text, LEDGERS)
+
+
+def count(text: str) -> int:
+    """A whole number from 1."""
+    return _whole(text, 1, _MAX_COUNT)
+
+
+def size(text: str) -> int:
+    """A number of bytes; less than a kilobyte holds nothing."""
+    return _whole(text, _MIN_SIZE, _MAX_SIZE)
+
+
+def _whole(text: str, least: int, most: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if not least <= number <= most:
+        raise ValueError(f"is not a whole number from {least} to {most}")
+    return number
 
 
 def _one_of(text: str, words: tuple[str, ...]) -> str:

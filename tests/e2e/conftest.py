@@ -41,12 +41,12 @@ def bridge(home: Path) -> Start:
     """
 
     def start(
-        gateway: DemoGateway | str, *options: str, reads_stderr: bool = True
+        gateway: DemoGateway | str, *options: str, reads_stderr: bool = True, **variables: str
     ) -> EditorProcess:
         url = gateway if isinstance(gateway, str) else gateway.url
         return EditorProcess(
             agent_command("--url", url, "--no-prefix-cwd", *options),
-            env=editor_environment(home),
+            env=editor_environment(home, **variables),
             cwd=home,
             reads_stderr=reads_stderr,
         )

@@ -21,6 +21,8 @@ RATIO = 250 / 75
 """Spawn to the initialize answer, in multiples of ``python -c "import asyncio"``."""
 HEAVY = {"acp", "pydantic", "sqlalchemy", "alembic", "rich", "typer", "structlog"}
 IDLE_MIB = 60
+FIRST_MIB = 75
+"""With a ledger that had to be made: what makes tables is not unloaded again."""
 RUNS = 5
 MOST_RUNS = 15
 """A machine that is busy with other things gets more than one chance."""
@@ -60,7 +62,10 @@ async def test_nothing_heavy_is_imported_before_the_first_answer(home: Path) -> 
     command = [sys.executable, "-X", "importtime", "-m", "acp_bridge"]
     async with DemoGateway(echo, pace=0) as gateway:
         editor = EditorProcess(
-            [*command, "--url", gateway.url], env=editor_environment(home), cwd=home
+            # A ledger in a file is opened as soon as the answer is written.
+            [*command, "--url", gateway.url, "--no-ledger"],
+            env=editor_environment(home),
+            cwd=home,
         )
         async with editor:
             await editor.initialize()
@@ -71,6 +76,8 @@ async def test_nothing_heavy_is_imported_before_the_first_answer(home: Path) -> 
 
 
 async def test_an_idle_bridge_takes_little_memory(bridge: Start, home: Path) -> None:
-    async with DemoGateway(echo, pace=0) as gateway, bridge(gateway) as editor:
-        assert await editor.prompt(await editor.open(home), "Hello") == "end_turn"
-        assert editor.rss_kib() <= IDLE_MIB * 1024
+    async with DemoGateway(echo, pace=0) as gateway:
+        for most in (FIRST_MIB, IDLE_MIB):
+            async with bridge(gateway) as editor:
+                assert await editor.prompt(await editor.open(home), "Hello") == "end_turn"
+                assert editor.rss_kib() <= most * 1024

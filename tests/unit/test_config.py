@@ -29,8 +29,14 @@ GOOD = {
     "reset_session": ("TRUE", True),
     "agent": ("main", "main"),
     "session_rate": ("5/0.5", (5, 0.5)),
+    "delete_gateway_sessions": ("true", True),
     "prefix_cwd": ("off", False),
     "provenance": ("meta+receipt", "meta+receipt"),
+    "ledger": ("memory", "memory"),
+    "ledger_url": ("sqlite:////l/x.db", "sqlite:////l/x.db"),
+    "max_sessions": ("3", 3),
+    "max_events_per_session": ("4", 4),
+    "max_bytes": ("1024", 1024),
     "state_dir": ("/s", Path("/s")),
     "log_level": ("INFO", "info"),
     "log_format": ("json", "json"),
@@ -51,8 +57,14 @@ BAD = {
     "reset_session": "maybe",
     "agent": "\udcff",
     "session_rate": "fast",
+    "delete_gateway_sessions": "maybe",
     "prefix_cwd": "maybe",
     "provenance": "all",
+    "ledger": "cloud",
+    "ledger_url": "sqlite:///a\nb",
+    "max_sessions": "0",
+    "max_events_per_session": "many",
+    "max_bytes": "1023",
     "log_level": "loud",
     "log_format": "xml",
 }
@@ -167,6 +179,58 @@ def test_a_bad_flag_is_refused_with_its_name_and_a_remedy(field: str) -> None:
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e99", "1 s", "86401"])
 def test_a_time_limit_must_be_a_sensible_number_of_seconds(text: str) -> None:
     assert "--connect-timeout" in failure(f"--connect-timeout={text}").message
+
+
+def test_the_ledger_is_in_the_data_directory_or_with_the_state_that_was_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+
+    assert settings().ledger_url == "sqlite:////home/someone/.local/share/acp-bridge/ledger.db"
+    assert settings("--state-dir", "/s").ledger_url == "sqlite:////s/ledger.db"
+    assert settings(ACP_BRIDGE_HOME="/h").ledger_url == "sqlite:////h/ledger.db"
+
+
+@pytest.mark.parametrize(
+    ("argv", "environ", "expected"),
+    [
+        ((), {}, "file"),
+        (("--no-ledger",), {}, "memory"),
+        (("--no-ledger",), {"ACP_BRIDGE_LEDGER_URL": "sqlite:////x"}, "memory"),
+        (("--ledger-url", "sqlite:////x"), {"ACP_BRIDGE_LEDGER": "memory"}, "file"),
+        (("--demo",), {}, "memory"),
+        (("--demo", "--state-dir", "/s"), {}, "memory"),
+        (("--demo", "--ledger", "file"), {}, "file"),
+        (("--demo", "--ledger-url", "sqlite:////x"), {}, "file"),
+        (("--demo",), {"ACP_BRIDGE_LEDGER_URL": "sqlite:////x"}, "file"),
+    ],
+)
+def test_the_ledger_is_kept_unless_memory_is_asked_for_or_it_is_a_demo(
+    argv: tuple[str, ...], environ: dict[str, str], expected: str
+) -> None:
+    assert settings(*argv, **environ).ledger == expected
+
+
+@pytest.mark.parametrize(
+    ("argv", "environ"),
+    [
+        (("--no-ledger", "--ledger-url", "sqlite:////x"), {}),
+        ((), {"ACP_BRIDGE_LEDGER": "memory", "ACP_BRIDGE_LEDGER_URL": "sqlite:////x"}),
+    ],
+)
+def test_memory_and_a_database_from_equal_sources_are_refused(
+    argv: tuple[str, ...], environ: dict[str, str]
+) -> None:
+    assert "names a database" in failure(*argv, **environ).message
+
+
+def test_the_password_in_a_ledgers_url_shows_nowhere() -> None:
+    url = f"postgresql://me:{HIDDEN}@host/db"
+    error = failure(f"--ledger-url={url}\nx")
+
+    assert HIDDEN not in repr(settings("--ledger-url", url))
+    assert HIDDEN not in f"{error.message} {error.hint}"
 
 
 @pytest.mark.parametrize("text", ["120", "0/10", "-1/10", "1/0", "1/", "/1", "x/y", "9" * 5000])

@@ -1,0 +1,181 @@
+"""The bridge's ledger, which opens itself when nobody waits for it.
+
+What a database needs takes longer to import than all the rest of the bridge. So it is opened in a
+thread of its own, once the first answer is written; who comes sooner than it is ready waits a
+little. A ledger that cannot be used costs the record and not the conversation: what a while may
+mend (a lock, a server that is away, a full disk) is tried again, and otherwise memory serves.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from acp_bridge.config import Settings
+from ledger import (
+    Change,
+    EventLedger,
+    LedgerBusy,
+    LedgerClosed,
+    LedgerError,
+    Limits,
+    Page,
+    Replay,
+    SessionRecord,
+    Stats,
+    open_ledger,
+)
+from ledger.memory import MemoryLedger
+
+log = logging.getLogger(__name__)
+
+LOCK_TIMEOUT: Final = 0.1
+"""Seconds that a line to the editor may wait for a lock; what is not written is kept and tried
+again by the recorder."""
+PATIENCE: Final = 2.0
+"""Seconds after its beginning that calls wait for the opening; later ones fail at once."""
+RETRY: Final = 2.0
+"""Seconds between two tries to open."""
+CLOSE_GRACE: Final = 0.3
+
+
+class LazyLedger:
+    """Implements ``ledger.port.EventLedger``. Made without any cost.
+
+    ``opener`` opens the real one and may raise ``LedgerError``. ``clock`` gives monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        opener: Callable[[], EventLedger],
+        limits: Limits,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        patience: float = PATIENCE,
+    ) -> None:
+        self._opener = opener
+        self._limits = limits
+        self._clock = clock
+        self._patience = patience
+        self._lock = threading.Lock()
+        self._has_tried = threading.Event()
+        self._is_opening = False
+        self._is_closed = False
+        self._tried_at = 0.0
+        self._wait_until = 0.0
+        self._ledger: EventLedger | None = None
+        self._failure: LedgerError | None = None
+
+    def warm(self) -> None:
+        """Begin to open it in the background, unless that was done already. Returns at once."""
+        if self._ledger is not None:
+            return
+        with self._lock:
+            is_early = self._has_tried.is_set() and self._clock() - self._tried_at < RETRY
+            if self._is_opening or self._is_closed or self._ledger is not None or is_early:
+                return
+            self._is_opening = True
+            if not self._has_tried.is_set():
+                self._wait_until = self._clock() + self._patience
+        threading.Thread(target=self._open, name="ledger", daemon=True).start()
+
+    def write(self, changes: Sequence[Change]) -> None:
+        self._opened().write(changes)
+
+    def read(self, session_id: str) -> Replay | None:
+        return self._opened().read(session_id)
+
+    def find(self, session_id: str, session_key: str) -> SessionRecord | None:
+        return self._opened().find(session_id, session_key)
+
+    def find_by_key(self, session_key: str) -> SessionRecord | None:
+        return self._opened().find_by_key(session_key)
+
+    def list_sessions(self, page: Page) -> list[SessionRecord]:
+        return self._opened().list_sessions(page)
+
+    def stats(self) -> Stats:
+        return self._opened().stats()
+
+    def close(self) -> None:
+        """Close what is open, and what is being opened as soon as it is. Waits for a short time
+        only."""
+        with self._lock:
+            self._is_closed = True
+            opened = self._ledger
+        if opened is not None:
+            closing = threading.Thread(target=opened.close, daemon=True)
+            closing.start()
+            closing.join(CLOSE_GRACE)
+
+    def _opened(self) -> EventLedger:
+        if self._is_closed:
+            raise LedgerClosed("The ledger is closed.")
+        self.warm()
+        if self._ledger is None:
+            self._has_tried.wait(max(0.0, self._wait_until - self._clock()))
+        if self._ledger is None:
+            raise self._reason()
+        return self._ledger
+
+    def _reason(self) -> LedgerError:
+        failure = self._failure
+        if failure is None:
+            return LedgerBusy("The ledger is still being opened.")
+        return type(failure)(failure.message, hint=failure.hint)
+
+    def _open(self) -> None:
+        opened: EventLedger | None = MemoryLedger(self._limits)
+        try:
+            opened = self._opener()
+        except LedgerError as error:
+            if error.is_retryable:
+                opened, self._failure = None, error
+            else:
+                fields = {"reason": error.message, "hint": error.hint}
+                log.warning("this conversation is not kept", extra={"fields": fields})
+        finally:
+            with self._lock:
+                self._ledger = opened
+                self._tried_at = self._clock()
+                self._is_opening = False
+                is_late = self._is_closed
+            self._has_tried.set()
+        if is_late and opened is not None:
+            opened.close()
+
+
+def ledger_of(settings: Settings, *, host: str) -> LazyLedger:
+    """The ledger that the settings name; it is not opened yet."""
+    limits = limits_of(settings)
+
+    def opener() -> EventLedger:
+        if settings.ledger == "memory":
+            return MemoryLedger(limits)
+        url = settings.ledger_url
+        return open_ledger(url, limits=limits, host=host, lock_timeout=LOCK_TIMEOUT)
+
+    return LazyLedger(opener, limits)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """How much the ledger holds."""
+    return Limits(settings.max_sessions, settings.max_events_per_session, settings.max_bytes)
+
+
+def secrets_of(url: str) -> list[str]:
+    """The passwords in a ledger's URL, as written and as meant."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return []
+    written = [parts.password] if parts.password else []
+    for pair in parts.query.split("&"):
+        name, _, value = pair.partition("=")
+        if name in ("password", "sslpassword") and value:
+            written.append(value)
+    return [*written, *(unquote(secret) for secret in written)]

@@ -1,0 +1,165 @@
+"""The ledger of the installed bridge: what is in its file, and what its troubles may cost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import time
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from acp_bridge.demo.runs import RunContext
+from acp_bridge.demo.server import DemoGateway
+from ledger import open_ledger
+from tests.e2e.conftest import Start
+from tests.e2e.scripts import echo
+from tests.support.waits import scaled
+
+pytestmark = pytest.mark.e2e
+
+CHUNKS = 60
+PACE = 0.05
+LOCKED = range(10, 50)
+"""Chunks during which another process has the ledger for itself: some seconds."""
+
+
+def ledger_file(home: Path) -> Path:
+    return home / ".local" / "share" / "acp-bridge" / "ledger.db"
+
+
+def below(directory: Path, pattern: str) -> list[Path]:
+    return [path for path in directory.rglob(pattern) if path.is_file()]
+
+
+def recorded_text(path: Path, session_id: str) -> str:
+    ledger = open_ledger(f"sqlite:///{path}")
+    try:
+        replay = ledger.read(session_id)
+    finally:
+        ledger.close()
+    assert replay is not None
+    return "".join(
+        entry.payload["content"]["text"]
+        for entry in replay.entries
+        if entry.payload.get("sessionUpdate") == "agent_message_chunk"
+    )
+
+
+@pytest.mark.parametrize("options", [("--no-ledger",), ("--demo",)])
+async def test_without_a_ledger_nothing_is_left_behind(
+    bridge: Start, home: Path, options: tuple[str, ...]
+) -> None:
+    async with DemoGateway(echo, pace=0) as gateway, bridge(gateway, *options) as editor:
+        await editor.open(home)
+    assert not below(home, "*.db")
+
+
+@pytest.mark.requirement("C070")
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("mysql://me:hunter2-hunter2@127.0.0.1/db", "mysql"),
+        ("sqlite:////proc/nowhere/ledger.db", "/proc"),
+        ("postgresql://me:hunter2-hunter2@127.0.0.1:1/db", "no connection"),
+    ],
+)
+async def test_a_ledger_that_cannot_be_used_costs_one_line_and_no_conversation(
+    bridge: Start, home: Path, url: str, words: str
+) -> None:
+    async with (
+        DemoGateway(echo, pace=0) as gateway,
+        bridge(gateway, ACP_BRIDGE_LEDGER_URL=url) as editor,
+    ):
+        session = await editor.open(home)
+        for _ in range(2):
+            assert await editor.prompt(session, "Hello") == "end_turn"
+        editor.close_stdin()
+        await editor.wait_exit()
+        told = editor.stderr
+    assert "hunter2" not in told
+    assert words in told
+    assert len(told.splitlines()) == 1, told
+
+
+@pytest.mark.requirement("C073")
+async def test_another_process_that_holds_the_ledger_delays_no_chunk(
+    bridge: Start, home: Path
+) -> None:
+    arrivals: list[float] = []
+
+    async def paced(run: RunContext) -> None:
+        with closing(sqlite3.connect(ledger_file(home), isolation_level=None)) as other:
+            for number in range(CHUNKS):
+                if number == LOCKED.start:
+                    other.execute("BEGIN EXCLUSIVE")
+                if number == LOCKED.stop:
+                    other.execute("ROLLBACK")
+                await run.text(f" {number}.")
+                await asyncio.sleep(PACE)
+
+    async with DemoGateway(paced, pace=0) as gateway, bridge(gateway) as editor:
+        session = await editor.open(home)
+        turn = editor.prompt(session, "Count")
+        for number in range(CHUNKS):
+            await turn.shows(f" {number}.")
+            arrivals.append(time.monotonic())
+        assert await turn == "end_turn"
+    longest = max(after - before for before, after in pairwise(arrivals))
+    assert longest < PACE + scaled(0.2)
+    assert recorded_text(ledger_file(home), session) == turn.text
+
+
+@pytest.mark.requirement("C087")
+async def test_no_credential_reaches_the_ledger_or_the_log(bridge: Start, home: Path) -> None:
+    """The gateway's token by each way, a password in a variable, and the device's own key."""
+    token, password = "t0ken-t0ken-t0ken", "passw0rd-passw0rd"
+    file = home / "token"
+    file.write_text(token + "\n")
+    file.chmod(0o600)
+    log = home / "bridge.log"
+    logged = ["--log-file", str(log), "-vv"]
+    ways: list[tuple[tuple[str, ...], dict[str, str]]] = [
+        (("--token-file", str(file)), {}),
+        (("--token", token), {}),
+        ((), {"ACP_BRIDGE_TOKEN": token}),
+        (("--password", password), {"OPENCLAW_GATEWAY_TOKEN": token}),
+    ]
+    told = ""
+    async with DemoGateway(echo, token=token, pace=0) as gateway:
+        for options, environment in ways:
+            async with bridge(gateway, *options, *logged, **environment) as editor:
+                session = await editor.open(home)
+                turn = editor.prompt(session, "Hello", _meta={"token": token})
+                await turn.answer(scaled(20))
+                editor.close_stdin()
+                await editor.wait_exit()
+                told += editor.stderr
+    state = home / ".local" / "state" / "acp-bridge"
+    secrets = {token, password} | device_secrets(state)
+    files = below(ledger_file(home).parent, "*") + below(home, "bridge.log*")
+    assert ledger_file(home) in files
+    assert len(secrets) > 2, "the bridge keeps its device key and token somewhere else now"
+    for secret in secrets:
+        assert secret not in told
+        for each in files:
+            assert secret.encode() not in each.read_bytes(), f"{secret!r} is in {each}"
+
+
+def device_secrets(state: Path) -> set[str]:
+    """All long texts in the files that hold the device's key and token."""
+    found: set[str] = set()
+    for path in state.rglob("*.json"):
+        found |= long_texts(json.loads(path.read_text()))
+    for path in state.rglob("*.pem"):
+        found |= {line for line in path.read_text().splitlines() if not line.startswith("-")}
+    return found
+
+
+def long_texts(value: object) -> set[str]:
+    if isinstance(value, dict):
+        return set().union(*(long_texts(each) for each in value.values()))
+    return {value} if isinstance(value, str) and len(value) > 20 else set()

@@ -1,0 +1,221 @@
+"""The bridge's ledger opens itself in the background, and whatever happens the bridge serves."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from acp_bridge.config import load
+from acp_bridge.storage import RETRY, LazyLedger, ledger_of, secrets_of
+from ledger import (
+    EventLedger,
+    LedgerBusy,
+    LedgerClosed,
+    LedgerReadOnly,
+    LedgerUnreachable,
+    Limits,
+    NewSession,
+    Page,
+)
+from ledger.memory import MemoryLedger
+from tests.support.waits import WAIT
+
+SESSION = NewSession("s", "key", "/w", at=1)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def lazy(
+    opener: Callable[[], EventLedger], *, clock: Clock | None = None, patience: float = WAIT
+) -> LazyLedger:
+    return LazyLedger(opener, Limits(), clock=clock or Clock(), patience=patience)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_nothing_is_opened_before_it_is_asked_for() -> None:
+    opened: list[int] = []
+
+    def opener() -> EventLedger:
+        opened.append(1)
+        return MemoryLedger()
+
+    ledger = lazy(opener)
+    assert not opened
+
+    ledger.write([SESSION])
+
+    assert [found.session_id for found in ledger.list_sessions(Page())] == ["s"]
+    assert opened == [1]
+
+
+def test_the_first_call_waits_for_the_opening_that_goes_on() -> None:
+    may_open = threading.Event()
+    real = MemoryLedger()
+
+    def opener() -> EventLedger:
+        assert may_open.wait(WAIT)
+        return real
+
+    ledger = lazy(opener)
+    ledger.warm()
+    ledger.warm()
+    writer = threading.Thread(target=ledger.write, args=([SESSION],))
+    writer.start()
+    may_open.set()
+    writer.join(WAIT)
+
+    assert real.read("s") is not None
+
+
+def test_an_opening_that_takes_too_long_holds_up_nobody() -> None:
+    may_open = threading.Event()
+
+    def opener() -> EventLedger:
+        assert may_open.wait(WAIT)
+        return MemoryLedger()
+
+    ledger = lazy(opener, patience=0.0)
+    try:
+        with pytest.raises(LedgerBusy):
+            ledger.read("s")
+    finally:
+        may_open.set()
+
+
+def test_a_ledger_that_cannot_be_used_is_told_once_and_memory_serves(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def opener() -> EventLedger:
+        raise LedgerReadOnly("It cannot be written.", hint="Do this.")
+
+    ledger = lazy(opener)
+    ledger.write([SESSION])
+
+    assert ledger.read("s") is not None
+    assert ledger.find("s", "key") == ledger.find_by_key("key")
+    assert ledger.stats().sessions == 1
+    (record,) = warnings(caplog)
+    assert vars(record)["fields"] == {"reason": "It cannot be written.", "hint": "Do this."}
+
+
+def test_what_a_while_may_mend_is_tried_again_and_not_too_often() -> None:
+    clock = Clock()
+    tries: list[int] = []
+    tried_again = threading.Event()
+    real = MemoryLedger()
+
+    def opener() -> EventLedger:
+        tries.append(1)
+        if len(tries) == 1:
+            raise LedgerUnreachable("Nobody answers.", hint="Start it.")
+        tried_again.set()
+        return real
+
+    ledger = lazy(opener, clock=clock)
+    for _ in range(3):
+        with pytest.raises(LedgerUnreachable) as caught:
+            ledger.write([SESSION])
+        assert (caught.value.message, caught.value.hint) == ("Nobody answers.", "Start it.")
+    assert tries == [1]
+
+    clock.now += RETRY
+    ledger.warm()
+    assert tried_again.wait(WAIT)
+    for thread in threading.enumerate():
+        if thread.name == "ledger":
+            thread.join(WAIT)
+    ledger.write([SESSION])
+
+    assert real.read("s") is not None
+
+
+def test_closing_closes_the_real_one() -> None:
+    real = MemoryLedger()
+    ledger = lazy(lambda: real)
+    ledger.write([SESSION])
+
+    ledger.close()
+
+    for closed in (ledger, real):
+        with pytest.raises(LedgerClosed):
+            closed.read("s")
+
+
+def test_what_is_opened_too_late_is_closed_at_once() -> None:
+    may_open, is_closed = threading.Event(), threading.Event()
+
+    class Watched(MemoryLedger):
+        def close(self) -> None:
+            is_closed.set()
+
+    def opener() -> EventLedger:
+        assert may_open.wait(WAIT)
+        return Watched()
+
+    ledger = lazy(opener)
+    ledger.warm()
+    ledger.close()
+    may_open.set()
+
+    assert is_closed.wait(WAIT)
+
+
+def test_settings_name_the_file_and_its_limits(tmp_path: Path) -> None:
+    settings = load(["--state-dir", str(tmp_path), "--max-sessions", "1"], {})
+    ledger = ledger_of(settings, host="here")
+    ledger.write([SESSION, NewSession("t", "other", "/w", at=10**9)])
+    found = {record.session_id: record for record in ledger.list_sessions(Page())}
+    ledger.close()
+
+    assert (tmp_path / "ledger.db").stat().st_mode & 0o777 == 0o600
+    assert found["s"].archived
+    assert found["t"].host == "here"
+
+
+def test_memory_leaves_no_file(tmp_path: Path) -> None:
+    ledger = ledger_of(load(["--no-ledger", "--state-dir", str(tmp_path)], {}), host="here")
+    ledger.write([SESSION])
+    ledger.close()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_making_the_ledger_imports_no_database() -> None:
+    program = (
+        "import sys\n"
+        "from acp_bridge.config import load\n"
+        "from acp_bridge.storage import ledger_of\n"
+        "ledger_of(load(['--state-dir', '/nowhere'], {}), host='here')\n"
+        "assert not {'sqlalchemy', 'alembic', 'sqlite3'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("url", "secrets"),
+    [
+        ("sqlite:////a/b.db", []),
+        ("postgresql://me@host/db", []),
+        ("postgresql://me:pa55@host/db", ["pa55", "pa55"]),
+        ("postgresql+psycopg://me:p%40ss@host/db?sslmode=require", ["p%40ss", "p@ss"]),
+        ("postgresql://host/db?user=me&password=pa55&x", ["pa55", "pa55"]),
+        ("postgresql://[broken", []),
+    ],
+)
+def test_the_passwords_of_a_url_are_found(url: str, secrets: list[str]) -> None:
+    assert secrets_of(url) == secrets
