@@ -115,5 +115,7 @@ class SessionFacts(NamedTuple):
 
 
 RunCommand = StartRun | AbortRun | ProbeRun | AnswerPermission
-Query = ResolveSession | ResetSession | DescribeSession
+Query = (
+    ResolveSession | ResetSession | DescribeSession | ReadTranscript | ListSessions | DeleteSession
+)
 Command = RunCommand | Query

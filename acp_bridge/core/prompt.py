@@ -7,6 +7,7 @@ dropped in silence (ACP, content: only advertised kinds may be sent).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -24,6 +25,7 @@ MAX_PROMPT: Final = 2 * 1024 * 1024
 """Bytes of UTF-8 that a prompt's text may have; the limit of the reference bridge. It keeps one
 prompt from filling the model's context many times over."""
 
+_CWD_LINE: Final = re.compile(rf"\A{re.escape(PREFIX)}[^\n]*\](\n\n|\Z)")
 _DEFAULT_TYPE: Final = "application/octet-stream"
 _MAX_NAME: Final = 200
 
@@ -70,6 +72,11 @@ def prompt_title(blocks: Sequence[Any]) -> str | None:
             shown = escape_controls(line)
             return shown if len(shown) <= TITLE_LENGTH else shown[: TITLE_LENGTH - 1] + "…"
     return None
+
+
+def without_cwd(message: str) -> str:
+    """A prompt's message as the user wrote it, without the working directory before it."""
+    return _CWD_LINE.sub("", message, count=1)
 
 
 def _texts(blocks: Sequence[Any]) -> list[str]:

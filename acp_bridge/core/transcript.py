@@ -47,8 +47,10 @@ class PastTurn(NamedTuple):
     at: int | None
     """When the prompt was written down, in UTC milliseconds."""
     prompt: str
-    """The user's text as the gateway keeps it, without what the gateway wrapped around it."""
+    """The user's text as the gateway keeps it, without what was wrapped around it; empty for a
+    turn whose prompt the gateway does not show."""
     attachments: tuple[Attachment, ...]
+    """Without content where the gateway keeps it to itself."""
     parts: tuple[Part, ...]
     stop_reason: str | None
     """An ACP stop reason; None while the turn is open, or if it ended without one."""

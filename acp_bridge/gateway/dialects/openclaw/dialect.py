@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, assert_never
 
 from acp_bridge.core.commands import (
     AbortRun,
     AnswerPermission,
     Command,
+    DeleteSession,
     DescribeSession,
+    ListSessions,
     ProbeRun,
-    Query,
+    ReadTranscript,
     ResetSession,
     ResolveSession,
     StartRun,
@@ -23,6 +24,7 @@ from acp_bridge.core.events import (
     PermissionSettled,
     RunAccepted,
     RunEnded,
+    RunReported,
     RunState,
     SessionChanged,
     ToolEnded,
@@ -59,13 +61,14 @@ from acp_bridge.gateway.dialects.openclaw.handshake import (
     read_hello,
     read_issued_token,
 )
+from acp_bridge.gateway.dialects.openclaw.inquiry import Inquiry, Part, Probe, Reading
 from acp_bridge.gateway.dialects.openclaw.opening import Opening
 from acp_bridge.gateway.dialects.openclaw.queries import (
+    PlainQuery,
     query_failure,
     query_result,
     query_to_call,
 )
-from acp_bridge.gateway.dialects.openclaw.reconcile import Answers, left_out_rows, reported
 from acp_bridge.gateway.dialects.openclaw.refusals import handshake_refusal, request_refusal
 from acp_bridge.gateway.dialects.openclaw.streams import lifecycle_error
 from acp_bridge.gateway.requests import Requests
@@ -78,8 +81,8 @@ CONNECT_TIMEOUT = 15.0
 ANSWER_TIMEOUT = 30.0
 """Seconds for the answer to an abort or a decision. ``chat.send`` waits as long as the connection
 lasts, since the gateway stores attachments first; the turn has a deadline of its own."""
-PROBE_TIMEOUT = 20.0
-"""Seconds for each question of a probe; a question without an answer counts as "not known"."""
+INQUIRY_TIMEOUT = 20.0
+"""Seconds for each request of an inquiry; one without an answer counts as "not known"."""
 
 Outcome = tuple[int | None, GatewayEvent | Any]
 
@@ -93,41 +96,23 @@ class _RunRequest(NamedTuple):
 
 
 class _QueryRequest(NamedTuple):
-    query: Query
+    query: PlainQuery
     token: int
 
 
-@dataclass(slots=True)
-class _Probe:
-    """The questions about one run that are not answered yet, and the answers so far."""
+class _InquiryRequest(NamedTuple):
+    """``token`` names the query whose result it is; None for a probe, which ends in an event."""
 
-    command: ProbeRun
-    open: int = 0
-    answers: dict[str, Json | None] = field(default_factory=dict)
-    whole_rows: dict[str, Json] = field(default_factory=dict)
-    has_asked_rows: bool = False
-
-    def combined(self) -> Answers:
-        return Answers(
-            self.command.run_id,
-            history=self.answers.get("history"),
-            wait=self.answers.get("wait"),
-            whole_rows=self.whole_rows,
-        )
-
-
-class _ProbeRequest(NamedTuple):
-    """``part`` is ``history``, ``wait`` or the id of a row."""
-
-    probe: _Probe
+    inquiry: Inquiry
     part: str
+    token: int | None
 
 
 class _ApprovalsRequest(NamedTuple):
     pass
 
 
-_Context = _Connect | _RunRequest | _QueryRequest | _ProbeRequest | _ApprovalsRequest | None
+_Context = _Connect | _RunRequest | _QueryRequest | _InquiryRequest | _ApprovalsRequest | None
 
 
 class OpenClawDialect:
@@ -176,12 +161,19 @@ class OpenClawDialect:
                 self._follow(command.run_id, now)
                 if self.hello and APPROVALS in self.hello.scopes:
                     call = encode.approvals_call()
-                    self._call(call, _ApprovalsRequest(), now, PROBE_TIMEOUT)
-                self._begin_probe(command, now)
-            case ResolveSession() | ResetSession() | DescribeSession():
-                if token is None:
-                    raise LocalProtocolError("A query needs a token for its result.")
-                self._call(query_to_call(command), _QueryRequest(command, token), now, None)
+                    self._call(call, _ApprovalsRequest(), now, INQUIRY_TIMEOUT)
+                self._begin(Probe(command), None, now)
+            case ReadTranscript():
+                self._begin(Reading(command), _needed(token), now)
+            case (
+                ResolveSession()
+                | ResetSession()
+                | DescribeSession()
+                | ListSessions()
+                | DeleteSession()
+            ):
+                context = _QueryRequest(command, _needed(token))
+                self._call(query_to_call(command), context, now, None)
             case _:
                 assert_never(command)
 
@@ -221,8 +213,9 @@ class OpenClawDialect:
                 if response.ok:
                     return [(token, query_result(query, payload))]
                 return [(token, query_failure(query, response.error))]
-            case _ProbeRequest(probe, part):
-                return self._probe_answered(probe, part, payload if response.ok else None, now)
+            case _InquiryRequest():
+                said = payload if response.ok else None
+                return self._inquiry_answered(context, said, response.error, now)
             case _ApprovalsRequest():
                 server_ms = now * 1000 + self._server_offset
                 waiting = as_list(response.payload)
@@ -249,7 +242,7 @@ class OpenClawDialect:
             case StartRun():
                 event = ack_to_event(command, payload)
                 if event is None:
-                    self._begin_probe(ProbeRun(command.run_id, command.session_key), now)
+                    self._begin(Probe(ProbeRun(command.run_id, command.session_key)), None, now)
                     return [(None, RunAccepted(command.run_id))]
                 return [(None, event)]
             case AbortRun():
@@ -273,42 +266,29 @@ class OpenClawDialect:
         method = encode.command_to_call(command)[0]
         return [(None, failure_to_event(command, request_refusal(method, error)))]
 
-    def _begin_probe(self, command: ProbeRun, now: float) -> None:
-        probe = _Probe(command)
-        self._ask(probe, "history", encode.history_call(command), now)
-        self._ask(probe, "wait", encode.wait_call(command), now)
+    def _begin(self, inquiry: Inquiry, token: int | None, now: float) -> None:
+        self._ask(inquiry, inquiry.begin(), token, now)
 
-    def _ask(self, probe: _Probe, part: str, call: encode.Call, now: float) -> None:
-        probe.open += 1
-        self._call(call, _ProbeRequest(probe, part), now, PROBE_TIMEOUT)
+    def _ask(self, inquiry: Inquiry, parts: list[Part], token: int | None, now: float) -> None:
+        for name, call in parts:
+            self._call(call, _InquiryRequest(inquiry, name, token), now, INQUIRY_TIMEOUT)
 
-    def _probe_answered(
-        self, probe: _Probe, part: str, payload: Json | None, now: float
+    def _inquiry_answered(
+        self, context: _InquiryRequest, payload: Json | None, error: Json, now: float
     ) -> list[Outcome]:
-        probe.open -= 1
-        if part in {"history", "wait"}:
-            probe.answers[part] = payload
-        elif row := as_object(as_object(payload).get("message")):
-            probe.whole_rows[part] = row
-        if probe.open or self._asks_left_out_rows(probe, now):
+        inquiry, part, token = context
+        self._ask(inquiry, inquiry.take(part, payload, error), token, now)
+        if not inquiry.is_over:
             return []
-        report = reported(probe.combined())
-        if report.state is not RunState.RUNNING:
-            self._unfollow(report.run_id, now)
-        return [(None, report)]
-
-    def _asks_left_out_rows(self, probe: _Probe, now: float) -> bool:
-        """Ask, once, for the answers that were too long for the history."""
-        rows = [] if probe.has_asked_rows else left_out_rows(probe.combined())
-        probe.has_asked_rows = True
-        for row_id in rows:
-            self._ask(probe, row_id, encode.message_call(probe.command, row_id), now)
-        return bool(rows)
+        result = inquiry.result()
+        if isinstance(result, RunReported) and result.state is not RunState.RUNNING:
+            self._unfollow(result.run_id, now)
+        return [(token, result)]
 
     def _follow(self, run_id: RunId, now: float) -> None:
         """Get the run's tool events here, although another connection sent its prompt."""
         if not self._followed:
-            self._call(encode.follow_call(), None, now, PROBE_TIMEOUT)
+            self._call(encode.follow_call(), None, now, INQUIRY_TIMEOUT)
         self._followed.add(run_id)
 
     def _unfollow(self, run_id: RunId, now: float) -> None:
@@ -317,7 +297,7 @@ class OpenClawDialect:
         self._followed.remove(run_id)
         call = encode.unfollow_call()
         if not self._followed and call[0] in self.hello.methods:  # 2026.9.6 has none
-            self._call(call, None, now, PROBE_TIMEOUT)
+            self._call(call, None, now, INQUIRY_TIMEOUT)
 
     def _expired(self, context: _Context, now: float) -> list[Outcome]:
         match context:
@@ -325,8 +305,8 @@ class OpenClawDialect:
                 raise GatewayTimeout("The gateway did not answer the handshake in time.")
             case _RunRequest(command):
                 return [(None, failure_to_event(command, GatewayTimeout()))]
-            case _ProbeRequest(probe, part):
-                return self._probe_answered(probe, part, None, now)
+            case _InquiryRequest():
+                return self._inquiry_answered(context, None, {}, now)
             case _:
                 return []
 
@@ -389,3 +369,9 @@ class OpenClawDialect:
                 data={"size": len(frame), "limit": self.hello.max_payload},
             )
         self._out.append(frame.decode())
+
+
+def _needed(token: int | None) -> int:
+    if token is None:
+        raise LocalProtocolError("A query needs a token for its result.")
+    return token

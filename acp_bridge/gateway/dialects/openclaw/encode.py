@@ -8,10 +8,9 @@ from acp_bridge.core.commands import (
     AbortRun,
     AnswerPermission,
     Attachment,
-    ProbeRun,
     StartRun,
 )
-from acp_bridge.ids import Json
+from acp_bridge.ids import Json, RunId, SessionKey
 
 Call = tuple[str, Json]
 """A method and its parameters."""
@@ -52,18 +51,18 @@ def unfollow_call() -> Call:
     return "sessions.unsubscribe", {}
 
 
-def history_call(probe: ProbeRun) -> Call:
+def history_call(session_key: SessionKey) -> Call:
     """The session's transcript, and the run in flight there."""
     return "chat.history", {
-        "sessionKey": probe.session_key,
+        "sessionKey": session_key,
         "limit": HISTORY_ROWS,
         "maxChars": HISTORY_TEXT,
     }
 
 
-def wait_call(probe: ProbeRun) -> Call:
+def wait_call(run_id: RunId) -> Call:
     """How the run stands now, without waiting."""
-    return "agent.wait", {"runId": probe.run_id, "timeoutMs": 0}
+    return "agent.wait", {"runId": run_id, "timeoutMs": 0}
 
 
 def approvals_call() -> Call:
@@ -71,10 +70,10 @@ def approvals_call() -> Call:
     return "exec.approval.list", {}
 
 
-def message_call(probe: ProbeRun, message_id: str) -> Call:
+def message_call(session_key: SessionKey, message_id: str) -> Call:
     """One row of the transcript in full, where the history left its text out."""
     return "chat.message.get", {
-        "sessionKey": probe.session_key,
+        "sessionKey": session_key,
         "messageId": message_id,
         "maxChars": MESSAGE_TEXT,
     }

@@ -60,11 +60,12 @@ def read_frame(text: str | bytes) -> Response | Event:
 
 def write_request(request_id: str, method: str, params: Json) -> bytes:
     """One request frame in UTF-8."""
-    frame = {"type": "req", "id": request_id, "method": method, "params": params}
-    try:
-        return orjson.dumps(frame)
-    except TypeError:  # half a surrogate pair, or a number beyond 64 bits, in the user's prompt
-        return json.dumps(frame, separators=(",", ":")).encode()
+    return _dump({"type": "req", "id": request_id, "method": method, "params": params})
+
+
+def json_size(value: object) -> int:
+    """About how many bytes ``value`` takes on the wire."""
+    return len(_dump(value))
 
 
 def as_object(value: object) -> Json:
@@ -87,6 +88,13 @@ def as_count(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return int(value) if value >= 0 else None
+
+
+def _dump(value: object) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # half a surrogate pair, or a number beyond 64 bits, in the user's prompt
+        return json.dumps(value, separators=(",", ":")).encode()
 
 
 def _parse(text: str) -> Any:

@@ -1,25 +1,37 @@
-"""Queries: the request for each, and its result out of the answer."""
+"""Queries: the request for each, and its result out of the answer.
+
+``ReadTranscript`` takes several requests: see ``inquiry``.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import assert_never
 
 from acp_bridge.core.commands import (
+    DeleteSession,
     DescribeSession,
-    Query,
+    ListSessions,
     ResetSession,
     ResolveSession,
     SessionFacts,
 )
+from acp_bridge.core.prompt import PREFIX
 from acp_bridge.errors import GatewayError, GatewayRefused
 from acp_bridge.gateway.dialects.openclaw.decode import session_usage
 from acp_bridge.gateway.dialects.openclaw.encode import Call
-from acp_bridge.gateway.dialects.openclaw.frames import as_count, as_object, as_text
+from acp_bridge.gateway.dialects.openclaw.frames import as_count, as_list, as_object, as_text
 from acp_bridge.gateway.dialects.openclaw.refusals import request_refusal
 from acp_bridge.ids import Json, SessionKey
 
+PlainQuery = ResolveSession | ResetSession | DescribeSession | ListSessions | DeleteSession
+"""A query that is one request."""
 
-def query_to_call(query: Query) -> Call:
+_CWD = re.compile(rf"\A{re.escape(PREFIX)}[^\]]*(\]\s*|$)")
+"""The working directory in a title that the gateway made of the first prompt; it may be cut."""
+
+
+def query_to_call(query: PlainQuery) -> Call:
     """The request for a query."""
     match query:
         case ResolveSession():
@@ -34,11 +46,21 @@ def query_to_call(query: Query) -> Call:
             return "sessions.reset", {"key": query.session_key}
         case DescribeSession():
             return "sessions.describe", {"key": query.session_key}
+        case ListSessions():
+            return "sessions.list", {
+                "limit": query.limit,
+                "offset": query.offset,
+                "includeDerivedTitles": True,
+            }
+        case DeleteSession():
+            return "sessions.delete", {"key": query.session_key}
         case _:
             assert_never(query)
 
 
-def query_result(query: Query, payload: Json) -> SessionKey | SessionFacts | None:
+def query_result(
+    query: PlainQuery, payload: Json
+) -> SessionKey | SessionFacts | list[SessionFacts] | bool | None:
     """The result that the query's docstring promises."""
     match query:
         case ResolveSession():
@@ -49,11 +71,17 @@ def query_result(query: Query, payload: Json) -> SessionKey | SessionFacts | Non
         case DescribeSession():
             row = as_object(payload.get("session"))
             return _facts(query.session_key, row) if row else None
+        case ListSessions():
+            rows = map(as_object, as_list(payload.get("sessions")))
+            keyed = ((as_text(row.get("key")), row) for row in rows)
+            return [_facts(SessionKey(key), row) for key, row in keyed if key]
+        case DeleteSession():
+            return payload.get("deleted") is True
         case _:
             assert_never(query)
 
 
-def query_failure(query: Query, error: Json) -> GatewayError | None:
+def query_failure(query: PlainQuery, error: Json) -> GatewayError | None:
     """The error that the query raises; None where the answer is as good as "nothing known".
 
     A gateway without ``sessions.describe`` has nothing to say of a session.
@@ -65,7 +93,9 @@ def query_failure(query: Query, error: Json) -> GatewayError | None:
 
 
 def _facts(session_key: SessionKey, row: Json) -> SessionFacts:
-    titles = (as_text(row.get(name)) for name in ("derivedTitle", "displayName", "label"))
+    names = (as_text(row.get(name)) for name in ("derivedTitle", "displayName", "label"))
+    titles = (_CWD.sub("", name, count=1).strip() for name in names if name)
+    cwds = (as_text(row.get(name)) for name in ("spawnedCwd", "spawnedWorkspaceDir"))
     used, size, cost = session_usage(row)
     return SessionFacts(
         session_key=SessionKey(as_text(row.get("key")) or session_key),
@@ -74,4 +104,7 @@ def _facts(session_key: SessionKey, row: Json) -> SessionFacts:
         used_tokens=used,
         context_tokens=size,
         cost_usd=cost,
+        cwd=next((cwd for cwd in cwds if cwd), None),
+        # Each alone may outlive the run: the state a killed gateway, the other a failed run.
+        is_running=row.get("hasActiveRun") is True and row.get("status") == "running",
     )

@@ -1,11 +1,13 @@
 """What became of a run, told from its session's transcript and from ``agent.wait``.
 
 ``chat.history`` names the run in flight, and the row of a prompt carries ``<run id>:user`` as its
-idempotency key, which is the exact test for "the gateway has this prompt". Three traps, measured:
+idempotency key, which is the exact test for "the gateway has this prompt". Four traps, measured:
 
 - 2026.6.11 writes that row late: a transcript may be empty while the run is in flight.
 - ``agent.wait`` says "timeout" for a running run, an unknown one and, on 2026.6.11, an aborted
   one, so that this answer alone tells nothing.
+- 2026.6.11 may go on naming a run that has ended ("couldn't generate a response") as in flight,
+  for ever; ``agent.wait`` then knows its end.
 - Rows above 128 KiB are left out, in 2026.6.11 together with their idempotency key. So a
   prompt is called *not taken* only if no row could be hiding it.
 """
@@ -14,11 +16,30 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from acp_bridge.core.events import RunReported, RunState
-from acp_bridge.gateway.dialects.openclaw.content import message_text, stop_reason, text_parts
-from acp_bridge.gateway.dialects.openclaw.encode import HISTORY_ROWS
-from acp_bridge.gateway.dialects.openclaw.frames import as_list, as_object, as_text
+from acp_bridge.core.events import EndKind, RunReported, RunState
+from acp_bridge.gateway.dialects.openclaw.content import message_text
+from acp_bridge.gateway.dialects.openclaw.frames import as_object, as_text
+from acp_bridge.gateway.dialects.openclaw.rows import (
+    Turn,
+    ending,
+    is_abort,
+    is_cut,
+    is_left_out,
+    is_reset,
+    prompt_key,
+    row_id,
+    run_of,
+    said,
+    transcript_rows,
+    turns,
+)
 from acp_bridge.ids import Json, RunId, ToolCallId
+
+_STATES = {
+    EndKind.FINISHED: RunState.FINISHED,
+    EndKind.ABORTED: RunState.ABORTED,
+    EndKind.FAILED: RunState.FAILED,
+}
 
 
 class Answers(NamedTuple):
@@ -47,13 +68,8 @@ class _Transcript(NamedTuple):
 
 def reported(answers: Answers) -> RunReported:
     """The state of the run."""
-    history = as_object(answers.history)
-    in_flight = as_object(history.get("inFlightRun"))
     transcript = _transcript(answers)
-    if in_flight.get("runId") == answers.run_id:
-        text = as_text(in_flight.get("text"))
-        return _report(answers, transcript, RunState.RUNNING, snapshot=text)
-    report = _by_wait(answers, transcript)
+    report = _by_wait(answers, transcript) or _by_flight(answers, transcript)
     if report is None and transcript.guessed_prompt is None:
         report = _by_ending(answers, transcript) or _by_absence(answers, transcript)
     return report or RunReported(answers.run_id, RunState.UNKNOWN)
@@ -62,14 +78,13 @@ def reported(answers: Answers) -> RunReported:
 def left_out_rows(answers: Answers) -> list[str]:
     """Ids of rows that the history left out and that are needed: the run's own answers, and the
     newest prompt if it may be the run's."""
-    history = as_object(answers.history)
-    if as_object(history.get("inFlightRun")).get("runId") == answers.run_id:
-        return []
     transcript = _transcript(answers)
+    if _by_wait(answers, transcript) is None and _by_flight(answers, transcript):
+        return []
     needed = [row for row in transcript.rows if row.get("role") == "assistant"]
     if transcript.guessed_prompt:
         needed.append(transcript.guessed_prompt)
-    return [row_id for row in needed if _is_left_out(row) and (row_id := _row_id(row))]
+    return [name for row in needed if is_left_out(row) and (name := row_id(row))]
 
 
 def _by_wait(answers: Answers, transcript: _Transcript) -> RunReported | None:
@@ -90,21 +105,21 @@ def _by_wait(answers: Answers, transcript: _Transcript) -> RunReported | None:
             return None
 
 
+def _by_flight(answers: Answers, transcript: _Transcript) -> RunReported | None:
+    in_flight = as_object(as_object(answers.history).get("inFlightRun"))
+    if in_flight.get("runId") != answers.run_id:
+        return None
+    text = as_text(in_flight.get("text"))
+    return _report(answers, transcript, RunState.RUNNING, snapshot=text)
+
+
 def _by_ending(answers: Answers, transcript: _Transcript) -> RunReported | None:
     """Judge by the last answer in the transcript."""
-    answered = [row for row in transcript.rows if row.get("role") == "assistant"]
-    if not answered:
+    end = ending(transcript.rows)
+    if end is None:
         return None
-    last = answered[-1]
     text = _text(transcript)
-    if _abort_of(last) or last.get("stopReason") == "aborted":
-        return _report(answers, transcript, RunState.ABORTED, snapshot=text)
-    if last.get("stopReason") == "error":
-        error = as_text(last.get("errorMessage"))
-        return _report(answers, transcript, RunState.FAILED, snapshot=text, error=error)
-    if stop_reason(last.get("stopReason")):
-        return _report(answers, transcript, RunState.FINISHED, snapshot=text)
-    return None
+    return _report(answers, transcript, _STATES[end.kind], snapshot=text, error=end.error)
 
 
 def _by_absence(answers: Answers, transcript: _Transcript) -> RunReported:
@@ -126,15 +141,13 @@ def _report(
     snapshot: str | None,
     error: str | None = None,
 ) -> RunReported:
-    reason = None
-    if state is RunState.FINISHED and transcript.rows:
-        reason = stop_reason(transcript.rows[-1].get("stopReason"))
+    end = ending(transcript.rows)
     return RunReported(
         answers.run_id,
         state,
         snapshot=snapshot,
         error=error,
-        stop_reason=reason,
+        stop_reason=end.stop_reason if end and state is RunState.FINISHED else None,
         ended_tools=tuple(
             (ToolCallId(call), row.get("isError") is True, message_text(row))
             for row in transcript.rows
@@ -144,7 +157,6 @@ def _report(
 
 
 def _transcript(answers: Answers) -> _Transcript:
-    """The run's rows: those after its prompt up to the next one, and those that name the run."""
     if answers.history is None:
         return _Transcript(
             [],
@@ -154,33 +166,31 @@ def _transcript(answers: Answers) -> _Transcript:
             is_newest=False,
             could_hide_prompt=True,
         )
-    messages = [
-        answers.whole_rows.get(_row_id(row) or "", row)
-        for row in map(as_object, as_list(answers.history.get("messages")))
-    ]
-    key = f"{answers.run_id}:user"
-    prompts = [index for index, row in enumerate(messages) if row.get("role") == "user"]
-    start = next((index for index in prompts if _prompt_key(messages[index]) == key), None)
-    hidden = [i for i in prompts if _is_left_out(messages[i]) and not _prompt_key(messages[i])]
-    is_guess = start is None and bool(hidden) and hidden[-1] == prompts[-1]
+    rows = transcript_rows(answers.history, answers.whole_rows)
+    found = turns(rows)
+    own = next((turn for turn in found if turn.run_id == answers.run_id), None)
+    hidden = [turn for turn in found if _hides_its_run(turn)]
+    with_prompt = [turn for turn in found if turn.prompt]
+    is_guess = own is None and bool(hidden) and hidden[-1] is with_prompt[-1]
     if is_guess:
-        start = hidden[-1]
-    own: list[Json] = []
-    is_open = False
-    for index, row in enumerate(messages):
-        if row.get("role") == "user":
-            is_open = index == start
-        elif _run_of(row) == answers.run_id or (is_open and _run_of(row) is None):
-            own.append(row)
-    is_cut = len(messages) >= HISTORY_ROWS
+        own = hidden[-1]
+    cut = is_cut(answers.history)
+    has_prompt = own is not None and own.prompt is not None
     return _Transcript(
-        own,
-        is_whole=start is not None or not is_cut,
-        guessed_prompt=messages[hidden[-1]] if is_guess else None,
-        has_prompt=start is not None or bool(own),
-        is_newest=start is not None and start == prompts[-1],
-        could_hide_prompt=bool(hidden) or is_cut,
+        own.rows if own else [],
+        is_whole=has_prompt or not cut,
+        guessed_prompt=own.prompt if is_guess and own else None,
+        has_prompt=own is not None,
+        is_newest=has_prompt and own is with_prompt[-1],
+        could_hide_prompt=bool(hidden) or cut or any(map(is_reset, rows)),
     )
+
+
+def _hides_its_run(turn: Turn) -> bool:
+    prompt = turn.prompt
+    if prompt is None or turn.run_id is not None:
+        return False
+    return is_left_out(prompt) and not prompt_key(prompt)
 
 
 def _text(transcript: _Transcript) -> str | None:
@@ -191,31 +201,10 @@ def _text(transcript: _Transcript) -> str | None:
     holds the whole live text.
     """
     answers = [row for row in transcript.rows if row.get("role") == "assistant"]
-    if not transcript.is_whole or any(_is_left_out(row) for row in answers):
+    if not transcript.is_whole or any(map(is_left_out, answers)):
         return None
-    if answers and _abort_of(answers[-1]):
+    if answers and is_abort(answers[-1]):
         return message_text(answers[-1])
-    between = "\n\n" if any(_run_of(row) for row in answers) else ""
-    segments = ("\n".join(text_parts(row)).rstrip() for row in answers)
+    between = "\n\n" if any(map(run_of, answers)) else ""
+    segments = (said(row).rstrip() for row in answers)
     return between.join(segment for segment in segments if segment) or None
-
-
-def _abort_of(row: Json) -> bool:
-    return as_object(row.get("openclawAbort")).get("aborted") is True
-
-
-def _is_left_out(row: Json) -> bool:
-    return as_object(row.get("__openclaw")).get("truncated") is True
-
-
-def _row_id(row: Json) -> str | None:
-    return as_text(as_object(row.get("__openclaw")).get("id"))
-
-
-def _run_of(row: Json) -> str | None:
-    return as_text(as_object(row.get("__openclaw")).get("runId"))
-
-
-def _prompt_key(row: Json) -> str | None:
-    meta = as_object(row.get("__openclaw"))
-    return as_text(row.get("idempotencyKey")) or as_text(meta.get("idempotencyKey"))

@@ -8,9 +8,9 @@ from acp_bridge.core.commands import (
     AbortRun,
     AnswerPermission,
     Attachment,
+    DeleteSession,
     DescribeSession,
-    ProbeRun,
-    Query,
+    ListSessions,
     ResetSession,
     ResolveSession,
     SessionFacts,
@@ -19,6 +19,7 @@ from acp_bridge.core.commands import (
 from acp_bridge.errors import GatewayRefused, ScopeMissing
 from acp_bridge.gateway.dialects.openclaw import encode
 from acp_bridge.gateway.dialects.openclaw.queries import (
+    PlainQuery,
     query_failure,
     query_result,
     query_to_call,
@@ -71,13 +72,12 @@ def test_aborts_and_decisions() -> None:
 
 
 def test_the_questions_of_a_probe_ask_for_uncut_texts_and_do_not_wait() -> None:
-    probe = ProbeRun(RUN, KEY)
-    assert encode.history_call(probe) == (
+    assert encode.history_call(KEY) == (
         "chat.history",
         {"sessionKey": KEY, "limit": 1000, "maxChars": 500_000},
     )
-    assert encode.wait_call(probe) == ("agent.wait", {"runId": RUN, "timeoutMs": 0})
-    assert encode.message_call(probe, "row")[1]["messageId"] == "row"
+    assert encode.wait_call(RUN) == ("agent.wait", {"runId": RUN, "timeoutMs": 0})
+    assert encode.message_call(KEY, "row")[1]["messageId"] == "row"
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,14 @@ def test_the_questions_of_a_probe_ask_for_uncut_texts_and_do_not_wait() -> None:
         ),
         (ResetSession(KEY), ("sessions.reset", {"key": KEY})),
         (DescribeSession(KEY), ("sessions.describe", {"key": KEY})),
+        (
+            ListSessions(offset=50, limit=25),
+            ("sessions.list", {"offset": 50, "limit": 25, "includeDerivedTitles": True}),
+        ),
+        (DeleteSession(KEY), ("sessions.delete", {"key": KEY})),
     ],
 )
-def test_queries(query: Query, call: tuple[str, Json]) -> None:
+def test_queries(query: PlainQuery, call: tuple[str, Json]) -> None:
     assert query_to_call(query) == call
 
 
@@ -136,6 +141,46 @@ def test_a_session_is_described_in_the_gateways_spelling_with_fresh_counts() -> 
     assert isinstance(sparse, SessionFacts)
     assert (sparse.session_key, sparse.title, sparse.used_tokens) == (KEY, None, None)
     assert query_result(DescribeSession(KEY), {"session": None}) is None
+
+
+@pytest.mark.parametrize(
+    ("row", "title"),
+    [
+        ({"derivedTitle": "[Working directory: ~/p] Fix the test"}, "Fix the test"),
+        ({"derivedTitle": "[Working directory: ~/a/very/long…", "label": "mine"}, "mine"),
+        ({"derivedTitle": "[Working directory: ~/a/very/long…"}, None),
+        ({"displayName": "On [Working directory: x]"}, "On [Working directory: x]"),
+    ],
+)
+def test_the_working_directory_is_no_part_of_a_title(row: Json, title: str | None) -> None:
+    facts = query_result(DescribeSession(KEY), {"session": row})
+    assert isinstance(facts, SessionFacts)
+    assert facts.title == title
+
+
+def test_sessions_are_listed_as_the_gateway_orders_them() -> None:
+    rows = [
+        {"key": "agent:main:b", "hasActiveRun": True, "status": "running", "spawnedCwd": "/b"},
+        {"key": "agent:main:a", "hasActiveRun": True, "status": "done"},
+        {"key": "agent:main:c", "status": "running", "spawnedWorkspaceDir": "/c"},
+        {"no": "key"},
+        "no row",
+    ]
+    found = query_result(ListSessions(), {"sessions": rows})
+    assert isinstance(found, list)
+    assert [(each.session_key, each.cwd, each.is_running) for each in found] == [
+        ("agent:main:b", "/b", True),
+        ("agent:main:a", None, False),  # a run of 2026.6.11 that failed may stay "active"
+        ("agent:main:c", "/c", False),  # a gateway was killed while it ran
+    ]
+    assert query_result(ListSessions(), {}) == []
+
+
+def test_a_deletion_tells_whether_there_was_a_session() -> None:
+    assert query_result(DeleteSession(KEY), {"ok": True, "deleted": True}) is True
+    assert query_result(DeleteSession(KEY), {"ok": True, "deleted": False}) is False
+    error = query_failure(DeleteSession(KEY), {"code": "INVALID_REQUEST", "message": "main"})
+    assert isinstance(error, GatewayRefused)
 
 
 def test_a_gateway_that_cannot_describe_sessions_knows_nothing_of_them() -> None:

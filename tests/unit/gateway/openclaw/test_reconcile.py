@@ -17,6 +17,8 @@ from acp_bridge.ids import Json, RunId
 RUN = RunId("run-1")
 IDLE = {"hasActiveRun": False, "status": "done"}
 WAIT_TIMEOUT = {"status": "timeout"}
+RESET = {"role": "system", "__openclaw": {"kind": "reset"}}
+"""Rows before it are gone."""
 
 
 def prompt(run: str = RUN, text: str = "hi") -> Json:
@@ -56,6 +58,17 @@ def test_the_run_in_flight_is_running_whatever_else_is_said() -> None:
     in_flight = {"runId": RUN, "text": ""}
     report = reported(answers(prompt(), answer("old"), inFlightRun=in_flight))
     assert (report.state, report.snapshot) == (RunState.RUNNING, None)
+
+
+def test_a_run_whose_end_agent_wait_knows_is_not_in_flight_any_more() -> None:
+    in_flight = {"runId": RUN, "text": ""}
+    rows = (prompt(), left_out("assistant", "row-2"))
+    ended = answers(*rows, wait={"status": "error", "error": "broken"}, inFlightRun=in_flight)
+    assert left_out_rows(ended) == ["row-2"]
+    assert reported(ended).state is RunState.FAILED
+    running = answers(*rows, wait=WAIT_TIMEOUT, inFlightRun=in_flight)
+    assert left_out_rows(running) == []
+    assert reported(running).state is RunState.RUNNING
 
 
 @pytest.mark.requirement("C047")
@@ -115,6 +128,9 @@ def test_the_transcript_tells_an_end_that_agent_wait_has_forgotten() -> None:
     failed = {**answer("", "error"), "errorMessage": "broken"}
     report = reported(answers(prompt(), failed, wait=WAIT_TIMEOUT))
     assert (report.state, report.error) == (RunState.FAILED, "broken")
+    explained = answer("⚠️ Timed out.\n\nSo far", "error")
+    report = reported(answers(prompt(), explained, wait=WAIT_TIMEOUT))
+    assert (report.error, report.snapshot) == ("⚠️ Timed out.", "So far")
 
 
 def test_the_reason_of_a_cut_answer_is_kept() -> None:
@@ -146,6 +162,7 @@ def test_a_prompt_that_is_nowhere_was_not_taken() -> None:
         {"session": {"hasActiveRun": True}},
         {"session": {"status": "done"}},
         {"messages": [prompt("run-0")] * HISTORY_ROWS},
+        {"messages": [RESET]},
         {"messages": [left_out("user", "row-1"), answer("other")]},
         {"messages": [left_out("user", "row-1"), prompt("run-0"), answer("other")]},
     ],

@@ -1,0 +1,157 @@
+"""Questions that take several requests: what became of a run, and what a session's transcript
+holds.
+
+Both begin with ``chat.history`` and go on with the rows that it left out, each by itself. A
+request without an answer counts as "not known".
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from acp_bridge.core.commands import ProbeRun, ReadTranscript
+from acp_bridge.core.events import RunReported
+from acp_bridge.core.transcript import Transcript
+from acp_bridge.errors import GatewayError, GatewayTimeout
+from acp_bridge.gateway.dialects.openclaw.encode import (
+    Call,
+    history_call,
+    message_call,
+    wait_call,
+)
+from acp_bridge.gateway.dialects.openclaw.frames import as_object, as_text
+from acp_bridge.gateway.dialects.openclaw.reconcile import Answers, left_out_rows, reported
+from acp_bridge.gateway.dialects.openclaw.refusals import request_refusal
+from acp_bridge.gateway.dialects.openclaw.rows import is_left_out, row_id, transcript_rows
+from acp_bridge.gateway.dialects.openclaw.transcript import read_transcript
+from acp_bridge.ids import Json, RunId, SessionKey
+
+MOST_ROWS = 20
+"""Left-out rows of a transcript that are asked for, the newest ones: each may be 2 MB, and they
+come all at once."""
+
+_HISTORY, _WAIT = "history", "wait"
+
+Part = tuple[str, Call]
+"""A request, named ``history``, ``wait`` or by the id of a row."""
+
+
+class Inquiry(ABC):
+    """The requests of one question and their answers so far.
+
+    Make the requests of :meth:`begin`, give each answer to :meth:`take`, which may lead to more
+    requests, until :attr:`is_over`.
+    """
+
+    def __init__(self, session_key: SessionKey) -> None:
+        self._session_key = session_key
+        self._open = 0
+        self._answers: dict[str, Json | None] = {}
+        self._whole_rows: dict[str, Json] = {}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether each request so far has its answer."""
+        return self._open == 0
+
+    def begin(self) -> list[Part]:
+        """The first requests."""
+        return self._ask(self._first())
+
+    def take(self, part: str, payload: Json | None, error: Json) -> list[Part]:
+        """Take an answer and return what to ask next.
+
+        ``payload`` is None for a refusal, whose ``error`` is then given, and for none in time.
+        """
+        self._open -= 1
+        if part in {_HISTORY, _WAIT}:
+            self._answers[part] = payload
+        elif row := as_object(as_object(payload).get("message")):
+            self._whole_rows[part] = row
+        return self._ask(self._next(part, error))
+
+    @abstractmethod
+    def result(self) -> RunReported | Transcript | GatewayError | None:
+        """What the answers amount to."""
+
+    @abstractmethod
+    def _first(self) -> list[Part]: ...
+
+    @abstractmethod
+    def _next(self, part: str, error: Json) -> list[Part]: ...
+
+    def _ask(self, parts: list[Part]) -> list[Part]:
+        self._open += len(parts)
+        return parts
+
+    def _history_part(self) -> Part:
+        return _HISTORY, history_call(self._session_key)
+
+    def _row_parts(self, names: list[str]) -> list[Part]:
+        return [(name, message_call(self._session_key, name)) for name in names]
+
+
+class Probe(Inquiry):
+    """What became of a run."""
+
+    def __init__(self, command: ProbeRun) -> None:
+        super().__init__(command.session_key)
+        self._run_id = command.run_id
+        self._has_asked_rows = False
+
+    def result(self) -> RunReported:
+        return reported(self._combined())
+
+    def _first(self) -> list[Part]:
+        return [self._history_part(), (_WAIT, wait_call(self._run_id))]
+
+    def _next(self, part: str, error: Json) -> list[Part]:
+        """Which rows are needed is known when both first answers are there."""
+        if self._open or self._has_asked_rows:
+            return []
+        self._has_asked_rows = True
+        return self._row_parts(left_out_rows(self._combined()))
+
+    def _combined(self) -> Answers:
+        return Answers(
+            self._run_id,
+            history=self._answers.get(_HISTORY),
+            wait=self._answers.get(_WAIT),
+            whole_rows=self._whole_rows,
+        )
+
+
+class Reading(Inquiry):
+    """What a session's transcript holds."""
+
+    def __init__(self, query: ReadTranscript) -> None:
+        super().__init__(query.session_key)
+        self._failure: GatewayError | None = GatewayTimeout()
+
+    def result(self) -> Transcript | GatewayError | None:
+        """An error if there is no history."""
+        if self._failure:
+            return self._failure
+        history = as_object(self._answers.get(_HISTORY))
+        return read_transcript(history, as_object(self._answers.get(_WAIT)), self._whole_rows)
+
+    def _first(self) -> list[Part]:
+        return [self._history_part()]
+
+    def _next(self, part: str, error: Json) -> list[Part]:
+        history = self._answers.get(_HISTORY)
+        if part != _HISTORY:
+            return []
+        if history is None:
+            if error:
+                self._failure = request_refusal("chat.history", error)
+            return []
+        self._failure = None
+        left_out = [row for row in transcript_rows(history, {}) if is_left_out(row)]
+        names = [name for row in reversed(left_out) if (name := row_id(row))]
+        return self._flight_parts(history) + self._row_parts(names[:MOST_ROWS])
+
+    def _flight_parts(self, history: Json) -> list[Part]:
+        """2026.6.11 may go on naming a run as in flight that has ended; ``agent.wait`` knows."""
+        run_id = as_text(as_object(history.get("inFlightRun")).get("runId"))
+        return [(_WAIT, wait_call(RunId(run_id)))] if run_id else []
