@@ -19,6 +19,7 @@ from acp_bridge import __version__
 from acp_bridge.cli.chat import chat
 from acp_bridge.cli.demo import demo
 from acp_bridge.cli.failures import EXIT_CODES, say_error
+from acp_bridge.cli.ledger import ledger_commands
 from acp_bridge.config import OPTIONS, VERBOSE, VERBOSE_HELP, Option
 from acp_bridge.gateway.dialects.openclaw.opening import MAX_PROTOCOL, MIN_PROTOCOL
 from acp_bridge.wire.acp import PROTOCOL_VERSION
@@ -34,6 +35,8 @@ An editor starts this command and talks to it over stdin and stdout. On a termin
     acp-bridge demo    see a whole conversation, without a gateway
 
     acp-bridge chat    talk to your gateway
+
+    acp-bridge ledger  look after what was recorded
 """
 
 _SERVE: Final = """Serve an editor; what acp-bridge does without a command.
@@ -79,6 +82,7 @@ def _application() -> typer.Typer:
     app.command("serve", help=_SERVE, epilog=_EXIT_CODES)(_with_options())
     app.command("chat")(chat)
     app.command("demo")(demo)
+    app.add_typer(ledger_commands, name="ledger")
     return app
 
 

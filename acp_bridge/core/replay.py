@@ -20,7 +20,7 @@ MAX_CHUNK: Final = 128 * 1024
 """Characters of one chunk; a line of the editor's stays far below its bound."""
 
 _CHUNKS: Final = frozenset({"user_message_chunk", "agent_message_chunk", "agent_thought_chunk"})
-_STATE: Final = frozenset(
+STATE: Final = frozenset(
     {
         "session_info_update",
         "usage_update",
@@ -29,6 +29,8 @@ _STATE: Final = frozenset(
         "config_option_update",
     }
 )
+"""Updates that are told afresh when a session is opened."""
+
 _DECISIONS: Final = {
     "allow-once": "allowed once",
     "allow-always": "allowed always",
@@ -169,7 +171,7 @@ class _Turn:
                 self._shown.remove(self._plan)
             self._plan = {**update}
             self._shown.append(self._plan)
-        elif kind not in _STATE:
+        elif kind not in STATE:
             self._shown.append({**update})
 
     def _chunk(self, update: Json) -> None:

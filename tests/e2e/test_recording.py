@@ -49,6 +49,24 @@ def recorded_text(path: Path, session_id: str) -> str:
     )
 
 
+async def test_a_session_is_shown_again_by_another_process(bridge: Start, home: Path) -> None:
+    async with DemoGateway(echo, pace=0) as gateway:
+        async with bridge(gateway) as editor:
+            session = await editor.open(home)
+            assert await editor.prompt(session, "Hello") == "end_turn"
+        async with bridge(gateway) as editor:
+            await editor.initialize()
+            wanted = {"sessionId": session, "cwd": str(home), "mcpServers": []}
+            await editor.call("session/load", wanted).result()
+            shown = [
+                (update["sessionUpdate"], update["content"]["text"])
+                for update in editor.updates(session)
+                if "content" in update
+            ]
+    assert shown == [("user_message_chunk", "Hello"), ("agent_message_chunk", "Hello")]
+    assert ledger_file(home).stat().st_mode & 0o777 == 0o600
+
+
 @pytest.mark.parametrize("options", [("--no-ledger",), ("--demo",)])
 async def test_without_a_ledger_nothing_is_left_behind(
     bridge: Start, home: Path, options: tuple[str, ...]

@@ -1,0 +1,1 @@
+"""Takes over what other bridges recorded. Only reads their files."""
