@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,7 +47,7 @@ _READ_ONLY: _Kind = (
     "--state-dir.",
 )
 _TOO_LARGE: _Kind = (EntryTooLarge, "An entry is larger than the database takes.", None)
-_UNKNOWN: _Kind = (LedgerError, "The ledger's database failed.", None)
+_UNKNOWN: _Kind = (LedgerError, "The ledger failed.", None)
 
 _OF_SQLITE: dict[str, _Kind] = {
     "SQLITE_BUSY": _BUSY,
@@ -61,6 +62,14 @@ _OF_SQLITE: dict[str, _Kind] = {
     "SQLITE_TOOBIG": _TOO_LARGE,
 }
 """By the primary result code, which begins the name of each extended one."""
+
+_OF_ERRNO: dict[int, _Kind] = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EACCES: _READ_ONLY,
+    errno.EPERM: _READ_ONLY,
+    errno.EROFS: _READ_ONLY,
+}
 
 _UNREACHABLE: _Kind = (
     LedgerUnreachable,
@@ -102,7 +111,7 @@ def told_of(place: str) -> Iterator[None]:
     """Turn what the database raises into ``LedgerError``; ``place`` says where it was."""
     try:
         yield
-    except (SQLAlchemyError, sqlite3.Error) as error:
+    except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError, OSError) as error:
         raise ledger_error(error, place) from error
 
 
@@ -110,9 +119,15 @@ def ledger_error(error: Exception, place: str) -> LedgerError:
     """The error of the ledger for one of the database."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
     kind, sentence, hint = _kind(cause)
-    # Only the driver's first line: SQLAlchemy's own text holds the statement.
-    detail = next(iter(str(cause).strip().splitlines()), type(cause).__name__)
-    return kind(f"{sentence} ({place}: {detail})", hint=hint)
+    return kind(f"{sentence} ({place}: {_detail(cause)})", hint=hint)
+
+
+def _detail(cause: BaseException) -> str:
+    """The driver's first line: SQLAlchemy's own text holds the statement, and the driver's for a
+    text that is no UTF-8 holds the text."""
+    if _is_undecodable(cause):
+        return "a text is no UTF-8"
+    return next(iter(str(cause).strip().splitlines()), type(cause).__name__)
 
 
 def is_conflict(error: Exception) -> bool:
@@ -120,14 +135,21 @@ def is_conflict(error: Exception) -> bool:
     return isinstance(error, DBAPIError) and _sqlstate(error.orig).startswith(_CONFLICTS)
 
 
-def is_damage(error: sqlite3.Error) -> bool:
-    """Whether SQLite says that a file is damaged, or none of its own."""
-    return _of_sqlite(error) is _CORRUPT
+def is_damage(error: sqlite3.Error | UnicodeDecodeError) -> bool:
+    """Whether SQLite says that a file is damaged, or none of its own; asked of a query that is
+    known to be right."""
+    if isinstance(error, UnicodeDecodeError):
+        return True
+    return _of_sqlite(error) is _CORRUPT or error.sqlite_errorname == "SQLITE_ERROR"
 
 
 def _kind(cause: BaseException) -> _Kind:
+    if _is_undecodable(cause):
+        return _CORRUPT
     if isinstance(cause, sqlite3.Error):
         return _of_sqlite(cause)
+    if isinstance(cause, OSError):
+        return _OF_ERRNO.get(cause.errno or 0, _UNKNOWN)
     state = _sqlstate(cause)
     fitting = [start for start in _OF_SQLSTATE if state.startswith(start)]
     if fitting:
@@ -139,10 +161,19 @@ def _kind(cause: BaseException) -> _Kind:
 
 def _of_sqlite(error: sqlite3.Error) -> _Kind:
     name: str = getattr(error, "sqlite_errorname", "")
+    if _is_undecodable(error):
+        return _CORRUPT
     primary = "_".join(name.split("_")[:2])
     if name == "SQLITE_IOERR_WRITE":
         return _FULL
     return _OF_SQLITE.get(primary, _UNKNOWN)
+
+
+def _is_undecodable(error: BaseException) -> bool:
+    if isinstance(error, UnicodeDecodeError):
+        return True
+    # The only error of this kind that is the driver's own and so has no code of SQLite.
+    return isinstance(error, sqlite3.OperationalError) and not hasattr(error, "sqlite_errorname")
 
 
 def _sqlstate(error: BaseException | None) -> str:

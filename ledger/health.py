@@ -16,6 +16,15 @@ from ledger.files import SIDE_FILES
 
 VERSION_TABLE = "ledger_version"
 
+_TABLES = {VERSION_TABLE, "sessions", "entries", "runs", "archives", "blobs", "blob_uses"}
+"""What every version of a ledger has."""
+
+_MAGIC = b"SQLite format 3\0"
+_FORMATS = {1, 2}
+_HEADER = len(_MAGIC) + 4
+"""The header up to the format for writing and the one for reading; SQLite takes a file of another
+one for read-only, or for none of its own."""
+
 
 class Content(Enum):
     """What a file holds."""
@@ -45,8 +54,12 @@ def inspect(path: Path, *, lock_timeout: float) -> Finding:
     Reading only, so that a damaged file stays byte for byte what it is: a connection that may
     write would move what is in its write-ahead log into the file, right or wrong.
     """
-    if path.stat().st_size == 0:
+    with path.open("rb") as file:
+        begin = file.read(_HEADER)
+    if not begin:
         return Finding(Content.NOTHING)
+    if not begin.startswith(_MAGIC) or not set(begin[len(_MAGIC) + 2 :]) <= _FORMATS:
+        return Finding(Content.DAMAGED, reason="file is not a database")
     try:
         return _look_into(path, lock_timeout, read_only=True)
     except sqlite3.OperationalError:
@@ -60,7 +73,7 @@ def _look_into(path: Path, lock_timeout: float, *, read_only: bool) -> Finding:
             sqlite_connection(path, lock_timeout=lock_timeout, read_only=read_only)
         ) as connection:
             return _content(connection)
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         if is_damage(error):
             return Finding(Content.DAMAGED, reason=str(error))
         raise
@@ -68,16 +81,20 @@ def _look_into(path: Path, lock_timeout: float, *, read_only: bool) -> Finding:
 
 def _content(connection: sqlite3.Connection) -> Finding:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-    if not tables:
-        return Finding(Content.NOTHING)
-    if VERSION_TABLE not in tables:
+    if tables and len(tables & _TABLES) < len(_TABLES) // 2:
         return Finding(Content.FOREIGN)
     [problem] = connection.execute("PRAGMA quick_check(1)").fetchone()
     if problem != "ok":
-        return Finding(Content.DAMAGED, reason=problem)
+        return Finding(Content.DAMAGED, reason=" ".join(problem.split()))
+    if not tables:
+        return Finding(Content.NOTHING)
+    if missing := _TABLES - tables:
+        return Finding(Content.DAMAGED, reason=f"no table {min(missing)}")
     row = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone()  # noqa: S608 - a constant
+    if row is None:
+        return Finding(Content.DAMAGED, reason="no version")
     [mode] = connection.execute("PRAGMA journal_mode").fetchone()
-    return Finding(Content.LEDGER, row[0] if row else None, mode)
+    return Finding(Content.LEDGER, row[0], mode)
 
 
 def set_aside(path: Path) -> Path:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger import SchemaAhead, SchemaBehind, open_ledger, schema
+from ledger import LedgerError, SchemaAhead, SchemaBehind, open_ledger, schema
 from tests.support import next_version
 from tests.support.ledger_worker import next_line, run_workers, start_worker, tell_to_go
 from tests.support.ledgers import entry, replay, session, texts
@@ -99,6 +99,14 @@ def test_the_copy_holds_what_was_still_in_the_log(path: Path, become_new: Become
     old.close()
     backup = path.with_name("ledger.db.backup-0001")
     assert sorted(query(backup, "SELECT session_id FROM sessions")) == [("s1",), ("s2",)]
+
+
+def test_without_a_copy_there_is_no_upgrade(path: Path, become_new: BecomeNew) -> None:
+    path.with_name("ledger.db.backup-0001").mkdir()
+    become_new()
+    with pytest.raises(LedgerError, match="directory"):
+        open_ledger(f"sqlite:///{path}")
+    assert_old(path)
 
 
 def test_a_new_file_needs_no_copy(tmp_path: Path, become_new: BecomeNew) -> None:

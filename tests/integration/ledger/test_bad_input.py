@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import shutil
 import sqlite3
@@ -197,6 +198,18 @@ def test_a_full_disk_is_told_and_afterwards_all_goes_on(open_file: Open) -> None
     assert texts(ledger) == ["one"]
     ledger.write([entry("four")])
     assert texts(ledger) == ["one", "four"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_disk_that_is_full_from_the_start(
+    path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(number, "full")
+
+    monkeypatch.setattr("ledger.files.os.open", refuse)
+    with pytest.raises(LedgerFull, match="no space left"):
+        open_ledger(f"sqlite:///{path}")
 
 
 class full_disk:  # noqa: N801 - reads as what it does

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -139,6 +141,45 @@ def test_damage_that_appears_later_is_told_and_the_next_start_replaces_the_file(
     assert_replaced(path, open_file, path.read_bytes(), caplog)
 
 
+def test_a_write_that_a_crash_cut_short_is_undone(
+    path: Path, open_file: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a write-ahead log the file itself is half changed, and a journal beside it tells
+    what was."""
+    open_file(is_network_path=lambda _: True).write([session(), entry("one")])
+    program = (
+        "import os, sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); "
+        "c.execute('PRAGMA cache_size = 1'); c.execute('BEGIN IMMEDIATE'); "
+        "rows = [(str(n), b'x' * 5000) for n in range(99)]; "
+        "c.executemany('INSERT INTO blobs VALUES (?, ?)', rows); os._exit(9)"
+    )
+    subprocess.run([sys.executable, "-c", program, str(path)], check=False, timeout=30)
+    assert path.with_name("ledger.db-journal").stat().st_size > 0
+    caplog.clear()
+    ledger = open_file(is_network_path=lambda _: True)
+    assert texts(ledger) == ["one"]
+    ledger.write([entry("two")])
+    assert aside(path) == []
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM blobs").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP TABLE runs",
+        "DELETE FROM ledger_version",
+    ],
+)
+def test_a_ledger_that_lacks_something_is_damaged(
+    path: Path, open_file: Open, caplog: pytest.LogCaptureFixture, statement: str
+) -> None:
+    fill(open_file)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
+    assert_replaced(path, open_file, path.read_bytes(), caplog)
+
+
 def test_a_damaged_archive_costs_its_own_session_alone(path: Path, open_file: Open) -> None:
     ledger = open_file()
     ledger.write([session("old"), entry("one", "old"), session("new"), entry("two", "new")])
@@ -147,4 +188,6 @@ def test_a_damaged_archive_costs_its_own_session_alone(path: Path, open_file: Op
         connection.execute("UPDATE sessions SET archived = 1 WHERE session_id = 'old'")
     with pytest.raises(LedgerCorrupt, match="old"):
         ledger.read("old")
+    with pytest.raises(LedgerCorrupt, match="old"):
+        ledger.write([entry("more", "old")])
     assert texts(ledger, "new") == ["two"]

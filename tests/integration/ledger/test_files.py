@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import stat
 import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ledger import DeleteSession, LedgerBusy, RunClosed, RunOpened, RunState, open_ledger
+import ledger
+from ledger import (
+    LEASE_MS,
+    DeleteSession,
+    LedgerBusy,
+    Limits,
+    Page,
+    RunClosed,
+    RunOpened,
+    RunState,
+    open_ledger,
+)
+from ledger.files import locked
 from tests.integration.ledger.conftest import Open
 from tests.support.ledgers import chunk, entry, session, texts
 
@@ -126,6 +140,37 @@ def test_a_lock_held_too_long_is_told_and_then_forgotten(path: Path, open_file: 
     assert texts(ledger) == ["one", "three"]
 
 
+def test_of_those_that_prepare_a_file_the_second_waits_and_does_not_wait_for_ever(
+    path: Path, open_file: Open
+) -> None:
+    open_file().close()
+    with locked(path, 1):
+        with pytest.raises(LedgerBusy, match="preparing"), locked(path, 0.05):
+            pytest.fail("locked twice")
+        open_file().write([session()])  # what is in order needs no preparing
+    with locked(path, 0):
+        pass
+
+
+def test_limits_that_cannot_be_kept_cost_a_warning_and_no_entry(
+    path: Path, open_file: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger = open_file(limits=Limits(max_sessions=1))
+    ledger.write([session("s0"), entry("one", "s0")])
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("ALTER TABLE archives RENAME TO gone")
+        for number in range(1, 4):
+            ledger.write([session(f"s{number}", 10 * LEASE_MS * number)])
+            ledger.write([entry("x", f"s{number}", 10 * LEASE_MS * number)])
+        [warning] = caplog.messages
+        assert "limits could not be kept" in warning
+        connection.execute("ALTER TABLE gone RENAME TO archives")
+    ledger.write([session("s4", 100 * LEASE_MS)])
+    assert [found.session_id for found in ledger.list_sessions(Page()) if not found.archived] == [
+        "s4"
+    ]
+
+
 @pytest.mark.parametrize("name", ["a b", "a%20b", "a#b", "ä;é", "a:b"])
 def test_a_path_is_taken_letter_for_letter(tmp_path: Path, name: str) -> None:
     ledger = open_ledger(f"sqlite:///{tmp_path}/{name}/ledger.db")
@@ -162,6 +207,15 @@ def test_a_second_opening_needs_no_migrations_tool(path: Path, open_file: Open) 
         timeout=30,
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_the_readme_s_example_does_what_it_says(path: Path) -> None:
+    readme = Path(ledger.__file__).with_name("README.md").read_text("utf-8")
+    [example] = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(example.replace("/home/me/.local/share/mine/ledger.db", str(path)), names)  # noqa: S102 - our own
+    assert [entry.payload for entry in names["replay"].entries] == [{"text": "hello"}]
+    assert names["sessions"] == [names["replay"].session]
 
 
 def test_importing_the_package_brings_no_database(tmp_path: Path) -> None:
