@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from acp_bridge.core import events as ev
-from acp_bridge.core.chunks import TextTrack, ThoughtTrack
+from acp_bridge.core.chunks import Chunk, TextTrack, ThoughtTrack
 from acp_bridge.core.replay import Recorded
 from acp_bridge.core.tool_calls import ToolCalls
 from acp_bridge.core.transcript import PastTurn, SaidText, SaidThought, Transcript, UsedTool
@@ -120,12 +120,16 @@ def _rest(run_id: RunId, known: _Known, turn: PastTurn, cwd: str, at: int) -> li
     text, thoughts = TextTrack(), ThoughtTrack()
     for update in known.updates:
         relive(update, text, thoughts, tools)
+    said = ""
     for part in turn.parts:
-        if isinstance(part, UsedTool):
+        if isinstance(part, SaidText):
+            said += part.text.rstrip()
+            writer.chunks(text.feed(None, False, said))
+        elif isinstance(part, UsedTool):
+            if tools.title_of(part.tool_call_id) is None:
+                writer.chunks(text.break_message())
             writer.tool(tools, part)
-    said = "".join(part.text.rstrip() for part in turn.parts if isinstance(part, SaidText))
-    for chunk in text.finish(said or None):
-        writer.say(chunk.text)
+    writer.chunks(text.finish(said or None))
     writer.end(turn)
     return writer.written
 
@@ -166,6 +170,10 @@ class _Writer:
     def say(self, text: str) -> None:
         if text.strip():
             self._message(updates.message_chunk(text, self._message_id()), "say")
+
+    def chunks(self, chunks: Iterable[Chunk]) -> None:
+        for chunk in chunks:
+            self.say(chunk.text)
 
     def think(self, text: str) -> None:
         if text.strip():
