@@ -8,7 +8,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_bridge.core.commands import AbortRun, DescribeSession, ProbeRun, StartRun
+from acp_bridge.core.commands import (
+    AbortRun,
+    DescribeSession,
+    ListSessions,
+    ProbeRun,
+    ReadTranscript,
+    StartRun,
+)
 from acp_bridge.errors import GatewayError, GatewayUnreachable, HandshakeRefused
 from acp_bridge.gateway.dialects.openclaw.dialect import OpenClawDialect
 from acp_bridge.ids import RunId, SessionKey
@@ -27,6 +34,7 @@ WORDS = st.sampled_from(
         "item", "command_output", "plan", "approval", "data", "phase", "start", "update", "end",
         "result", "requested", "toolCallId", "approvalId", "steps", "status", "in_flight", "ok",
         "messages", "sessionInfo", "inFlightRun", "hasActiveRun", "__openclaw", "truncated",
+        "sessionId", "sessions", "key", "toolCall", "items",
         "idempotencyKey", "run-1:user", "request", "allowedDecisions", "session", "sessionKey",
         "totalTokens", "totalTokensFresh", "retryable", "retryAfterMs", "details", "protocol",
         "auth", "scopes", "policy", "maxPayload", "features", "methods", "runIds",
@@ -39,7 +47,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 )
 EVENT = st.fixed_dictionaries({"type": st.just("event"), "event": WORDS, "payload": JSON})
 ANSWER = st.fixed_dictionaries(
-    {"type": st.just("res"), "id": st.sampled_from("12345678"), "ok": st.booleans()},
+    {"type": st.just("res"), "id": st.integers(1, 12).map(str), "ok": st.booleans()},
     optional={"payload": JSON, "error": JSON},
 )
 
@@ -54,6 +62,8 @@ def busy() -> OpenClawDialect:
     dialect.send(AbortRun(RUN, KEY), None, 0.0)
     dialect.send(ProbeRun(RUN, KEY), None, 0.0)
     dialect.send(DescribeSession(KEY), 1, 0.0)
+    dialect.send(ListSessions(), 2, 0.0)
+    dialect.send(ReadTranscript(KEY), 3, 0.0)
     return dialect
 
 

@@ -75,7 +75,7 @@ def turns(rows: Iterable[Json]) -> list[Turn]:
     for row in rows:
         if is_prompt(row):
             sorter.prompt(row)
-        elif row.get("role") in {"assistant", "toolResult"}:
+        elif as_text(row.get("role")) in {"assistant", "toolResult"}:
             sorter.other(row)
     return sorter.turns
 

@@ -90,7 +90,7 @@ def _running(
     among the pending inputs for a while."""
     in_flight = as_object(history.get("inFlightRun"))
     run_id = as_text(in_flight.get("runId"))
-    if run_id and wait.get("status") not in {"ok", "error"}:
+    if run_id and as_text(wait.get("status")) not in {"ok", "error"}:
         return RunId(run_id), as_text(in_flight.get("text"))
     if as_object(history.get("sessionInfo")).get("hasActiveRun") is True:
         waiting = (turn.run_id for turn in pending if turn.stop_reason is None)
@@ -138,16 +138,15 @@ def _with_session(newest: PastTurn, session: Json) -> PastTurn:
 
 
 def _pending(history: Json, known: Collection[RunId | None]) -> tuple[PastTurn, ...]:
-    found = []
+    found: dict[str, PastTurn] = {}
     for each in as_list(as_object(history.get("pendingInputs")).get("items")):
         item = as_object(each)
         run_id = as_text(item.get("runId"))
-        if run_id is None or run_id in known:
-            continue
-        past = _begun(as_object(item.get("message")), RunId(run_id), at=_time([item]))
-        is_cancelled = item.get("state") == "cancelled"
-        found.append(past._replace(stop_reason="cancelled" if is_cancelled else None))
-    return tuple(found)
+        if run_id and run_id not in known:
+            past = _begun(as_object(item.get("message")), RunId(run_id), at=_time([item]))
+            is_cancelled = item.get("state") == "cancelled"
+            found[run_id] = past._replace(stop_reason="cancelled" if is_cancelled else None)
+    return tuple(found.values())
 
 
 def _begun(prompt: Json, run_id: RunId | None, *, at: int | None) -> PastTurn:

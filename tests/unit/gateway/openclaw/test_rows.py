@@ -158,3 +158,7 @@ def test_the_parts_of_an_answer_keep_their_order() -> None:
     parts = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "⚠️ a\n\nb"}]
     assert content({"role": "assistant", "content": parts}) == parts
     assert content({"role": "assistant", "content": "a"}) == [{"type": "text", "text": "a"}]
+
+
+def test_a_row_without_a_readable_role_belongs_to_no_turn() -> None:
+    assert turns([{"role": []}, {"role": 5}, {}]) == []
