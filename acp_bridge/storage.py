@@ -12,10 +12,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from acp_bridge.config import Settings
+from acp_bridge.logs import without_secrets
 from ledger import (
     Change,
     EventLedger,
@@ -23,9 +25,11 @@ from ledger import (
     LedgerClosed,
     LedgerError,
     Limits,
+    NewEntry,
     Page,
     Replay,
     SessionRecord,
+    SessionTitle,
     Stats,
     open_ledger,
 )
@@ -84,7 +88,7 @@ class LazyLedger:
         threading.Thread(target=self._open, name="ledger", daemon=True).start()
 
     def write(self, changes: Sequence[Change]) -> None:
-        self._opened().write(changes)
+        self._opened().write([_without_secrets(change) for change in changes])
 
     def read(self, session_id: str) -> Replay | None:
         return self._opened().read(session_id)
@@ -147,6 +151,17 @@ class LazyLedger:
             self._has_tried.set()
         if is_late and opened is not None:
             opened.close()
+
+
+def _without_secrets(change: Change) -> Change:
+    """Credentials never reach the ledger, whoever said them: a gateway that quotes a token in an
+    error, or a tool that printed it."""
+    if isinstance(change, NewEntry):
+        payload = without_secrets(change.payload)
+        return change if payload is change.payload else replace(change, payload=payload)
+    if isinstance(change, SessionTitle):
+        return replace(change, title=without_secrets(change.title))
+    return change
 
 
 def ledger_of(settings: Settings, *, host: str) -> LazyLedger:

@@ -60,6 +60,7 @@ class Access:
             return
         device_id = opening.device.device_id
         token = DeviceToken(issued.token, issued.scopes)
+        self._settings.credentials.learn(issued.token.reveal())
         try:
             self._tokens.save(self._settings.url, device_id, token)
         except OSError as error:
@@ -96,6 +97,8 @@ class Access:
         stored = None
         if self._try_issued_token or not is_configured:
             stored = self._tokens.load(self._settings.url, self._identity.device_id)
+        if stored is not None:
+            self._settings.credentials.learn(stored.token.reveal())
         scopes = scopes_to_ask(
             self._settings.scopes,
             is_owner=material.token is not None and is_loopback(self._settings.url),

@@ -13,9 +13,16 @@ from pathlib import Path
 from typing import Final
 
 from acp_bridge.logs.background import Fanout, Sink
-from acp_bridge.logs.redaction import clean_text, register_secret
+from acp_bridge.logs.redaction import clean_text, register_secret, without_secrets
 
-__all__ = ["Logging", "clean_text", "configure", "register_secret", "wants_colour"]
+__all__ = [
+    "Logging",
+    "clean_text",
+    "configure",
+    "register_secret",
+    "wants_colour",
+    "without_secrets",
+]
 
 _OURS: Final = ("acp_bridge", "ledger")
 _STDERR: Final = 2

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 REDACTED: Final = "[redacted]"
 
@@ -28,19 +28,51 @@ _NO_LETTER: Final = re.compile(r"[^a-z0-9]")
 _SHORTEST_SECRET: Final = 4
 """A shorter value is no secret, and hiding it would tear holes into every line."""
 
+_LONG_SECRET: Final = 12
+"""A shorter one may be a word of a conversation, which is not to have holes."""
+
 _TEXT_LIMIT: Final = 2_000
 _ITEM_LIMIT: Final = 50
 _DEPTH_LIMIT: Final = 6
 
 _secrets: tuple[str, ...] = ()
+_long_secrets: tuple[str, ...] = ()
 
 
 def register_secret(value: str) -> None:
     """Never let ``value`` out through a log again."""
-    global _secrets  # like the loggers themselves, one set for the process
+    global _secrets, _long_secrets  # like the loggers themselves, one set for the process
     if len(value) >= _SHORTEST_SECRET and value not in _secrets:
         # The longest first, so that one that contains another is hidden whole.
         _secrets = tuple(sorted((*_secrets, value), key=len, reverse=True))
+        _long_secrets = tuple(each for each in _secrets if len(each) >= _LONG_SECRET)
+
+
+def without_secrets(value: Any) -> Any:
+    """A JSON value without the registered secrets: the same object if it holds none.
+
+    Unlike a log it keeps what merely looks like a secret, and what is too short to be sure, since
+    it is what somebody said.
+    """
+    return _replaced(value) if _long_secrets and _holds_secret(value) else value
+
+
+def _holds_secret(value: Any) -> bool:
+    if isinstance(value, str):
+        return any(secret in value for secret in _long_secrets)
+    if isinstance(value, dict):
+        return any(map(_holds_secret, value.values())) or any(map(_holds_secret, value))
+    return isinstance(value, list | tuple) and any(map(_holds_secret, value))
+
+
+def _replaced(value: Any) -> Any:
+    if isinstance(value, str):
+        for secret in _long_secrets:
+            value = value.replace(secret, REDACTED)
+        return value
+    if isinstance(value, dict):
+        return {_replaced(name): _replaced(each) for name, each in value.items()}
+    return [_replaced(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def clean_text(text: str) -> str:

@@ -133,51 +133,57 @@ async def test_another_process_that_holds_the_ledger_delays_no_chunk(
 
 @pytest.mark.requirement("C087")
 async def test_no_credential_reaches_the_ledger_or_the_log(bridge: Start, home: Path) -> None:
-    """The gateway's token by each way, a password in a variable, and the device's own key."""
+    """Whatever way it came in, and even if the user, the agent or the gateway's error says it."""
     token, password = "t0ken-t0ken-t0ken", "passw0rd-passw0rd"
     file = home / "token"
     file.write_text(token + "\n")
     file.chmod(0o600)
-    log = home / "bridge.log"
-    logged = ["--log-file", str(log), "-vv"]
+    logged = ["--log-file", str(home / "bridge.log"), "-vv"]
     ways: list[tuple[tuple[str, ...], dict[str, str]]] = [
         (("--token-file", str(file)), {}),
         (("--token", token), {}),
         ((), {"ACP_BRIDGE_TOKEN": token}),
-        (("--password", password), {"OPENCLAW_GATEWAY_TOKEN": token}),
+        (("--token-file", str(file)), {"ACP_BRIDGE_PASSWORD": password}),
     ]
+    state = home / ".local" / "state" / "acp-bridge"
     told = ""
-    async with DemoGateway(echo, token=token, pace=0) as gateway:
+    said: set[str] = set()
+    async with DemoGateway(leak, token=token, pace=0) as gateway:
         for options, environment in ways:
             async with bridge(gateway, *options, *logged, **environment) as editor:
                 session = await editor.open(home)
-                turn = editor.prompt(session, "Hello", _meta={"token": token})
-                await turn.answer(scaled(20))
+                said = {token, *environment.values(), *device_tokens(state)}
+                prompt = f"These: {' '.join(sorted(said))}"
+                turn = editor.prompt(session, prompt, _meta={"token": token})
+                await turn.error(scaled(20))
+                assert token in turn.text
                 editor.close_stdin()
                 await editor.wait_exit()
                 told += editor.stderr
-    state = home / ".local" / "state" / "acp-bridge"
-    secrets = {token, password} | device_secrets(state)
+    secrets = said | key_lines(state)
+    assert len(secrets) > 3, "the bridge keeps its device token or key elsewhere now"
     files = below(ledger_file(home).parent, "*") + below(home, "bridge.log*")
     assert ledger_file(home) in files
-    assert len(secrets) > 2, "the bridge keeps its device key and token somewhere else now"
     for secret in secrets:
         assert secret not in told
         for each in files:
             assert secret.encode() not in each.read_bytes(), f"{secret!r} is in {each}"
 
 
-def device_secrets(state: Path) -> set[str]:
-    """All long texts in the files that hold the device's key and token."""
-    found: set[str] = set()
-    for path in state.rglob("*.json"):
-        found |= long_texts(json.loads(path.read_text()))
-    for path in state.rglob("*.pem"):
-        found |= {line for line in path.read_text().splitlines() if not line.startswith("-")}
-    return found
+async def leak(run: RunContext) -> None:
+    """Says what it was told in every way, and fails with it."""
+    await run.thought(run.message)
+    await run.exec(f"echo {run.message}", run.message)
+    await run.text(run.message)
+    await run.fail(run.message, detail={"reason": run.message})
 
 
-def long_texts(value: object) -> set[str]:
-    if isinstance(value, dict):
-        return set().union(*(long_texts(each) for each in value.values()))
-    return {value} if isinstance(value, str) and len(value) > 20 else set()
+def device_tokens(state: Path) -> set[str]:
+    """What gateways issued to the device."""
+    content = json.loads((state / "device-tokens.json").read_text())
+    return {entry["token"] for devices in content["tokens"].values() for entry in devices.values()}
+
+
+def key_lines(state: Path) -> set[str]:
+    lines = (state / "device.pem").read_text().splitlines()
+    return {line for line in lines if not line.startswith("-")}

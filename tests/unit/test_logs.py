@@ -15,7 +15,14 @@ import pytest
 
 from acp_bridge import logs
 from acp_bridge.logs.background import Sink
-from acp_bridge.logs.redaction import REDACTED, clean, clean_mapping, clean_text, register_secret
+from acp_bridge.logs.redaction import (
+    REDACTED,
+    clean,
+    clean_mapping,
+    clean_text,
+    register_secret,
+    without_secrets,
+)
 from tests.support.waits import WAIT
 
 HIDDEN = "hunter2-hunter2"
@@ -181,6 +188,25 @@ def test_a_registered_secret_never_gets_out(stderr: Path, tmp_path: Path, log_fo
 )
 def test_a_value_under_the_key_of_a_secret_is_hidden(key: str) -> None:
     assert clean_mapping({"frame": {key: {"a": "b"}}}) == {"frame": {key: REDACTED}}
+
+
+def test_what_is_recorded_holds_no_registered_secret_at_any_depth() -> None:
+    register_secret(HIDDEN)
+    value = {"a": [f"x{HIDDEN}y", {HIDDEN: 1}], "b": (HIDDEN,), "token": "said", "n": None}
+
+    assert without_secrets(value) == {
+        "a": [f"x{REDACTED}y", {REDACTED: 1}],
+        "b": [REDACTED],
+        "token": "said",
+        "n": None,
+    }
+
+
+def test_what_is_recorded_has_no_holes_for_short_secrets_and_is_not_copied() -> None:
+    register_secret("secret")
+    value = {"text": "a secret, token=said"}
+
+    assert without_secrets(value) is value
 
 
 def test_counts_and_places_of_secrets_are_shown() -> None:

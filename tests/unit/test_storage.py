@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from acp_bridge.config import load
+from acp_bridge.logs import register_secret
 from acp_bridge.storage import RETRY, LazyLedger, ledger_of, secrets_of
 from ledger import (
     EventLedger,
@@ -20,8 +21,10 @@ from ledger import (
     LedgerReadOnly,
     LedgerUnreachable,
     Limits,
+    NewEntry,
     NewSession,
     Page,
+    SessionTitle,
 )
 from ledger.memory import MemoryLedger
 from tests.support.waits import WAIT
@@ -142,6 +145,26 @@ def test_what_a_while_may_mend_is_tried_again_and_not_too_often() -> None:
     ledger.write([SESSION])
 
     assert real.read("s") is not None
+
+
+def test_no_registered_secret_is_written_whoever_said_it() -> None:
+    secret = "of-the-test-of-storage"  # noqa: S105 - known to nobody else
+    register_secret(secret)
+    real = MemoryLedger()
+    lazy(lambda: real).write(
+        [
+            SESSION,
+            NewEntry("s", "update", {"content": {"text": f"it is {secret}."}}, 1),
+            SessionTitle("s", f"Use {secret}", 1),
+        ]
+    )
+
+    replay = real.read("s")
+    assert replay is not None
+    assert replay.session.title == "Use [redacted]"
+    assert [entry.payload for entry in replay.entries] == [
+        {"content": {"text": "it is [redacted]."}}
+    ]
 
 
 def test_closing_closes_the_real_one() -> None:
