@@ -66,7 +66,7 @@ def read_transcript(history: Json, wait: Json, whole_rows: Mapping[str, Json]) -
     running, text = _running(history, wait, pending)
     failed = _failed_calls(history)
     past = [_past(turn, failed, is_running=_is(turn.run_id, running)) for turn in found]
-    if past:
+    if past and not _is(past[-1].run_id, running):
         past[-1] = _with_session(past[-1], as_object(history.get("sessionInfo")))
     return Transcript(
         turns=(*past, *pending),

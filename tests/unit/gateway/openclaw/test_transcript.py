@@ -169,6 +169,8 @@ def test_the_run_in_flight_is_open_even_if_an_attempt_of_it_has_ended() -> None:
     found = read(prompt("1"), answer("", "error"), inFlightRun=in_flight)
     assert (found.running, found.running_text) == ("1", "so far")
     assert (found.turns[0].stop_reason, found.turns[0].error) == (None, None)
+    killed = {"hasActiveRun": False, "status": "killed"}
+    assert turn(prompt("1"), inFlightRun=in_flight, sessionInfo=killed).stop_reason is None
 
 
 @pytest.mark.parametrize("status", ["ok", "error"])
