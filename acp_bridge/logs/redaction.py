@@ -58,10 +58,10 @@ def without_secrets(value: Any) -> Any:
 
 
 def _holds_secret(value: Any) -> bool:
-    if isinstance(value, str):
-        return any(secret in value for secret in _long_secrets)
+    if isinstance(value, str):  # most are short names, and this is asked of every line
+        return len(value) >= _LONG_SECRET and any(secret in value for secret in _long_secrets)
     if isinstance(value, dict):
-        return any(map(_holds_secret, value.values())) or any(map(_holds_secret, value))
+        return any(_holds_secret(each) for pair in value.items() for each in pair)
     return isinstance(value, list | tuple) and any(map(_holds_secret, value))
 
 

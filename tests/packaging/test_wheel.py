@@ -68,6 +68,13 @@ def test_the_installed_ledger_makes_its_database_by_the_wheels_own_revisions(
     assert key == "k"
 
 
+def test_the_installed_command_prepares_a_ledger(installed: Installed, tmp_path: Path) -> None:
+    done = installed.run("acp-bridge", "ledger", "migrate", "--state-dir", str(tmp_path))
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "ledger.db").is_file()
+
+
 def test_the_installed_command_tells_its_version(installed: Installed) -> None:
     done = installed.run("acp-bridge", "--version")
 
