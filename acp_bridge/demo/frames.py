@@ -191,31 +191,53 @@ class RunRows:
         self._has_prompt = False
 
     def add(self, row: Json) -> None:
-        """Write a row as it is."""
-        self._hub.record(self._session, row)
+        """Write a row. In 2026.9.6 it names its run."""
+        note = {} if self._hub.quirks.is_old else {"__openclaw": {"runId": self._run_id}}
+        self._hub.record(self._session, note | row)
 
-    def prompt(self, message: str, at: int) -> None:
-        """Write the prompt, once. Its key proves to a client that the prompt was taken."""
+    def prompt(self, message: str, at: int, *, steered: str | None = None) -> None:
+        """Write the prompt, once. Its key proves to a client that the prompt was taken.
+
+        ``steered`` is the run that it was fed into.
+        """
         if not self._has_prompt:
             self._has_prompt = True
             key = f"{self._run_id}:user"
-            self.add({"role": "user", "content": message, "timestamp": at, "idempotencyKey": key})
+            row = {"role": "user", "content": message, "timestamp": at, "idempotencyKey": key}
+            note: Json = {} if steered is None else {"steerTargetRunId": steered}
+            self.add({**row, "__openclaw": note})
 
-    def assistant(self, thought: str, text: str, parts: Sequence[Json], stop_reason: str) -> None:
-        """Write what the agent thought, said and began, if it did anything."""
+    def assistant(
+        self,
+        thought: str,
+        text: str,
+        parts: Sequence[Json],
+        stop_reason: str,
+        error: str | None = None,
+    ) -> None:
+        """Write what the agent thought, said and began, if it did anything or failed."""
         content: list[Json] = []
         if thought:
             content.append({"type": "thinking", "thinking": thought})
         if text:
             content.append({"type": "text", "text": text})
         content.extend(parts)
-        if content:
-            self.add(
-                {
-                    "role": "assistant",
-                    "content": content,
-                    **_NAMES,
-                    "stopReason": stop_reason,
-                    "timestamp": self._hub.clock(),
-                }
-            )
+        if content or error:
+            failure = {"errorMessage": error} if error else {}
+            self.add(self._answer(content, stop_reason) | failure)
+
+    def aborted(self, answer: str) -> None:
+        """Write the whole text of an aborted run, as 2026.9.6 does whatever it wrote before."""
+        if answer:
+            row = self._answer([{"type": "text", "text": answer}], "stop")
+            abort = {"aborted": True, "origin": "rpc", "runId": self._run_id}
+            self.add(row | {"openclawAbort": abort})
+
+    def _answer(self, content: list[Json], stop_reason: str) -> Json:
+        return {
+            "role": "assistant",
+            "content": content,
+            **_NAMES,
+            "stopReason": stop_reason,
+            "timestamp": self._hub.clock(),
+        }

@@ -86,7 +86,7 @@ class Methods:
         self._hub.runs[run.run_id] = run
         if busy is not None and self._hub.quirks.steer:
             busy.steered.append(run.message)
-            asyncio.get_running_loop().call_soon(run.swallow)
+            asyncio.get_running_loop().call_soon(run.swallow, busy.run_id)
         else:
             run.start(self._script, after=busy)
         return run

@@ -301,8 +301,9 @@ class RunContext:
         self._frames.lifecycle("end", status="cancelled", aborted=True, stopReason=reason, **times)
         return True
 
-    def swallow(self) -> None:
+    def swallow(self, busy: str) -> None:
         """End a steered prompt: an empty ``final``, and its text goes to the busy run."""
+        self._rows.prompt(self.message, self.started_at, steered=busy)
         self._end("ok", "stop")
         self._frames.empty_final()
 
@@ -354,7 +355,10 @@ class RunContext:
         self.status = status
         self.ended_at = self._hub.clock()
         self._rows.prompt(self.message, self.started_at)
-        self._close_segment(stop_reason)
+        if status == "aborted" and not self._hub.quirks.is_old:
+            self._rows.aborted(self.answer)
+        else:
+            self._close_segment(stop_reason)
         self._session.end(status, self.ended_at)
         self._hub.session_changed(self._session, "end", self.run_id)
         linger = self._hub.quirks.linger
@@ -366,7 +370,7 @@ class RunContext:
 
     def _close_segment(self, stop_reason: str, *parts: Json) -> None:
         """Write the text so far, and what follows it, to the transcript; begin a new segment."""
-        self._rows.assistant(self._thought, self._segment, parts, stop_reason)
+        self._rows.assistant(self._thought, self._segment, parts, stop_reason, self.error)
         self._done_text = self.answer
         self._segment, self._thought = "", ""
         self._segment_number += 1

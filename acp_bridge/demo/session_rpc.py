@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from acp_bridge.demo.history import shown_activity, shown_rows
 from acp_bridge.demo.hub import ADMIN, READ, WRITE, Connection, Hub, Refusal
-from acp_bridge.demo.sessions import CONTEXT_TOKENS, MODEL, THINKING, canonical_key
+from acp_bridge.demo.sessions import CONTEXT_TOKENS, MODEL, THINKING, Session, canonical_key
 from acp_bridge.ids import Json
 
 Result = Json | list[Json]
@@ -15,6 +16,7 @@ Method = Callable[[Connection, Json], Result | Awaitable[Result]]
 
 _DEFAULT_LIMIT = 100
 _HISTORY_LIMIT = 1000
+_MAIN = "agent:main:main"
 _DEFAULTS: Json = {**MODEL, "contextTokens": CONTEXT_TOKENS, **THINKING}
 
 
@@ -50,6 +52,7 @@ class SessionMethods:
             "sessions.create": (WRITE, self._sessions_create),
             "sessions.patch": (ADMIN if self._is_old else WRITE, self._sessions_patch),
             "sessions.reset": (ADMIN, self._sessions_reset),
+            "sessions.delete": (ADMIN, self._sessions_delete),
             "sessions.subscribe": (READ, self._sessions_subscribe),
             "sessions.messages.subscribe": (READ, self._messages_subscribe),
         }
@@ -59,18 +62,23 @@ class SessionMethods:
         limit = params.get("limit", _DEFAULT_LIMIT)
         if limit > _HISTORY_LIMIT:
             raise Refusal("invalid chat.history params: at /limit: must be <= 1000")
-        session = self._hub.session(key)
+        session = self._hub.sessions.get(canonical_key(key))
+        is_known = session is not None
+        session = session or Session(canonical_key(key), 0)
+        rows = shown_rows(session.messages, is_old=self._is_old)
         answer: Json = {
             "sessionKey": key,
-            "sessionId": session.session_id,
-            "messages": session.messages[-limit:],
+            **({"sessionId": session.session_id} if is_known else {}),
+            "messages": rows[-limit:],
             "defaults": _DEFAULTS,
             "sessionInfo": session.row(),
             "thinkingLevel": session.settings.get("thinkingLevel", "medium"),
         }
         if not self._is_old:
             total = len(session.messages)
-            answer |= {"totalMessages": total, "hasMore": total > limit, "pendingInputs": []}
+            answer |= {"totalMessages": total, "hasMore": len(rows) > limit}
+            answer |= {"pendingInputs": {"items": [], "total": 0}}
+            answer |= {"activity": shown_activity(session.messages)}
         busy = self._hub.busy_run(session.key)
         if busy is not None:
             answer["inFlightRun"] = {"runId": busy.run_id, "text": busy.answer}
@@ -86,12 +94,13 @@ class SessionMethods:
             if search in session.key or search in (session.label or "").lower()
         ]
         found.sort(key=lambda session: session.updated_at, reverse=True)
-        limit = params.get("limit", _DEFAULT_LIMIT)
-        rows = [session.row() for session in found[:limit]]
+        limit, offset = params.get("limit", _DEFAULT_LIMIT), params.get("offset", 0)
+        page = found[offset : offset + limit]
+        rows = [session.row() for session in page]
         if params.get("includeDerivedTitles"):
-            for row, session in zip(rows, found, strict=False):
+            for row, session in zip(rows, page, strict=True):
                 row["derivedTitle"] = session.title()
-        has_more = len(found) > limit
+        has_more = len(found) > offset + limit
         owners: Json = {} if self._is_old else {"owners": []}
         return owners | {
             "ts": self._hub.clock(),
@@ -99,7 +108,7 @@ class SessionMethods:
             "count": len(rows),
             "totalCount": len(found),
             "limitApplied": limit,
-            "nextOffset": limit if has_more else None,
+            "nextOffset": offset + limit if has_more else None,
             "hasMore": has_more,
             "defaults": _DEFAULTS,
             "sessions": rows,
@@ -161,6 +170,16 @@ class SessionMethods:
         session = self._hub.session(text_of(params, "key", "sessions.reset"))
         session.reset(self._hub.clock(), keep_id=not self._is_old)
         return {"ok": True, "key": session.key, "entry": session.entry(), **self._resolved()}
+
+    def _sessions_delete(self, _connection: Connection, params: Json) -> Result:
+        key = canonical_key(text_of(params, "key", "sessions.delete"))
+        if key == _MAIN:
+            raise Refusal(f"Cannot delete the main session ({key}).")
+        for run in list(self._hub.runs.values()):
+            if run.session_key == key:
+                run.abort()
+        was_there = self._hub.sessions.pop(key, None) is not None
+        return {"ok": True, "key": key, "deleted": was_there, "archived": []}
 
     def _sessions_subscribe(self, connection: Connection, _params: Json) -> Result:
         connection.follows_sessions = True

@@ -59,6 +59,7 @@ class Session:
         stored = {
             **row,
             "__openclaw": {
+                **row.get("__openclaw", {}),
                 "id": uuid.uuid4().hex[:8],
                 "recordTimestampMs": now,
                 "seq": number,
@@ -76,7 +77,7 @@ class Session:
 
     def end(self, status: str, now: int) -> None:
         """A run of the session has ended as ``ok``, ``error`` or ``aborted``."""
-        self.status = "done" if status == "ok" else status
+        self.status = {"ok": "done", "aborted": "killed"}.get(status, "failed")
         self.is_active, self.ended_at = False, now
         self.aborted_last_run = status == "aborted"
 
@@ -86,7 +87,8 @@ class Session:
         self.usage = Usage()
         self.updated_at = now
         if keep_id:
-            self.append({"role": "system", "kind": "reset", "timestamp": now}, now)
+            mark = {"role": "system", "content": [{"type": "text", "text": "Reset"}]}
+            self.append({**mark, "timestamp": now, "__openclaw": {"kind": "reset"}}, now)
         else:
             self.session_id = str(uuid.uuid4())
 

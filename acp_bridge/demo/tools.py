@@ -107,6 +107,7 @@ class ToolCall:
             "toolCallId": self.id,
             "toolName": self.name,
             "content": [{"type": "text", "text": self.text}],
+            "details": self._exec_details() if self.is_command else {},
             "isError": self.is_error,
             "timestamp": now,
         }
