@@ -12,7 +12,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -158,9 +157,9 @@ def _without_secrets(change: Change) -> Change:
     error, or a tool that printed it."""
     if isinstance(change, NewEntry):
         payload = without_secrets(change.payload)
-        return change if payload is change.payload else replace(change, payload=payload)
+        return change if payload is change.payload else change._replace(payload=payload)
     if isinstance(change, SessionTitle):
-        return replace(change, title=without_secrets(change.title))
+        return change._replace(title=without_secrets(change.title))
     return change
 
 

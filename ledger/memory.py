@@ -58,7 +58,7 @@ class MemoryLedger:
                 self._apply(change, cost)
             self._trim(changes)
             self._allowance -= sum(costs)
-            times = [change.at for change in changes if hasattr(change, "at")]
+            times = [at for change in changes if (at := getattr(change, "at", None)) is not None]
             if times and self._allowance <= 0:
                 self._keep_limits(max(times))
 

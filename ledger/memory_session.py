@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from typing import Any
 
 from ledger.archive import pack, unpack
@@ -22,7 +21,7 @@ from ledger.model import (
 )
 from ledger.retention import ENTRY_OVERHEAD, RUN_OVERHEAD, SESSION_OVERHEAD, Usage
 
-_ENTRY = [field.name for field in fields(Entry)]
+_ENTRY = Entry._fields
 
 
 class MemorySession:
@@ -58,7 +57,7 @@ class MemorySession:
 
     def change(self, **values: Any) -> None:
         """Replace members of the record."""
-        self.record = replace(self.record, **values)
+        self.record = self.record._replace(**values)
 
     def touch(self, at: int) -> None:
         """Something of the session changed."""
@@ -98,8 +97,7 @@ class MemorySession:
         """A run of this session has ended."""
         self.touch(change.at)
         self._unarchive()
-        self._runs[change.run_id] = replace(
-            self._runs[change.run_id],
+        self._runs[change.run_id] = (self._runs[change.run_id])._replace(
             state=change.state,
             closed_at=change.at,
             stop_reason=change.stop_reason,
@@ -161,11 +159,11 @@ class MemorySession:
         before = sum(map(cost_of, entries))
         merges = plan_merges([_chunk_payload(entry, run_id) for entry in entries])
         for merge in reversed(merges):
-            merged = replace(entries[merge.start], payload=merge.payload)
+            merged = entries[merge.start]._replace(payload=merge.payload)
             entries[merge.start : merge.stop] = [merged]
         if merges:
             first = self.record.trimmed + 1
-            self._entries = [replace(entry, seq=seq) for seq, entry in enumerate(entries, first)]
+            self._entries = [entry._replace(seq=seq) for seq, entry in enumerate(entries, first)]
             self.bytes += sum(map(cost_of, self._entries)) - before
             self.change(entries=len(entries))
 

@@ -7,9 +7,8 @@ once, and adjacent text chunks of a finished run become one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 LEASE_MS = 10 * 60 * 1000
 """How long a session counts as live after the last change of it."""
@@ -17,8 +16,7 @@ LEASE_MS = 10 * 60 * 1000
 # --- what is written -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class NewSession:
+class NewSession(NamedTuple):
     """Open a session. One that is known keeps its history, its completeness and its owner; its
     key and working directory are replaced by the new ones unless those are empty."""
 
@@ -34,8 +32,7 @@ class NewSession:
     """False if a part of the session's history is known to be missing from the start."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewEntry:
+class NewEntry(NamedTuple):
     """Append an entry to its session.
 
     ``entry_key`` is a stable identity within the session: a second entry with the same one is
@@ -62,8 +59,7 @@ class RunState(StrEnum):
     """It was interrupted, and nobody can tell how it ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunOpened:
+class RunOpened(NamedTuple):
     """A run begins with the next entry of its session. A run that is known is left as it is."""
 
     run_id: str
@@ -71,8 +67,7 @@ class RunOpened:
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class RunClosed:
+class RunClosed(NamedTuple):
     """A run has ended; the last word counts. Adjacent text chunks of it become one entry each,
     and the entries after them move up. Unknown runs are ignored."""
 
@@ -83,8 +78,7 @@ class RunClosed:
     error_code: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SessionTitle:
+class SessionTitle(NamedTuple):
     """Name a session."""
 
     session_id: str
@@ -92,30 +86,26 @@ class SessionTitle:
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class SessionShared:
+class SessionShared(NamedTuple):
     """Let every user of the database see a session, or only its owner again."""
 
     session_id: str
     shared: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Incomplete:
+class Incomplete(NamedTuple):
     """Note that the ledger misses a part of the session. Unknown ids are ignored."""
 
     session_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class SessionClosed:
+class SessionClosed(NamedTuple):
     """Nobody has the session open any more: it may be archived. Unknown ids are ignored."""
 
     session_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteSession:
+class DeleteSession(NamedTuple):
     """Forget a session with all that belongs to it. Unknown ids are ignored."""
 
     session_id: str
@@ -136,8 +126,7 @@ Change = (
 # --- what is read ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRecord:
+class SessionRecord(NamedTuple):
     """A session as stored."""
 
     session_id: str
@@ -165,8 +154,7 @@ class SessionRecord:
         return now < self.lease_until
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """An entry as stored. ``seq`` counts up within the session without gaps, from 1 or from
     behind what was trimmed; it may change until the entry's run has ended."""
 
@@ -180,8 +168,7 @@ class Entry:
     entry_key: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """A run as stored."""
 
     run_id: str
@@ -193,8 +180,7 @@ class Run:
     error_code: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(NamedTuple):
     """A session with all its entries, oldest first, and its runs in the order they began."""
 
     session: SessionRecord
@@ -202,8 +188,7 @@ class Replay:
     runs: tuple[Run, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """Which sessions to list. ``after`` is the ``updated_at`` and ``session_id`` of the last
     session of the page before; ``cwd`` selects the sessions of one directory, however written."""
 
@@ -212,8 +197,7 @@ class Page:
     cwd: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(NamedTuple):
     """How much a ledger holds of what its owner may see."""
 
     sessions: int

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -22,8 +20,8 @@ from ledger.model import Entry, Page, Replay, Run, RunState, SessionRecord, Stat
 from ledger.paths import normal_path
 from ledger.tables import archives, blob_uses, blobs, entries, runs, sessions
 
-_RECORD = [sessions.c[field.name] for field in fields(SessionRecord)]
-_RUN = [runs.c[field.name] for field in fields(Run)]
+_RECORD = [sessions.c[name] for name in SessionRecord._fields]
+_RUN = [runs.c[name] for name in Run._fields]
 
 
 def visible(owner: str | None) -> ColumnElement[bool]:
@@ -140,7 +138,7 @@ def _archived(connection: Connection, record: SessionRecord) -> tuple[Entry, ...
     for item in items:
         if item["has_blobs"]:
             restore(item["payload"], found)
-        members = {field.name: item[field.name] for field in fields(Entry)[1:]}
+        members = {name: item[name] for name in Entry._fields[1:]}
         result.append(Entry(session_id=record.session_id, **members))
     return tuple(result)
 

@@ -69,7 +69,7 @@ class SqlLedger:
             self._check_open()
             done = self._write(lambda connection: self._apply(connection, changes))
             self._allowance -= done.bytes
-            times = [change.at for change in changes if hasattr(change, "at")]
+            times = [at for change in changes if (at := getattr(change, "at", None)) is not None]
             if times and (done.has_new_session or self._allowance <= 0):
                 self._keep_limits(max(times))
 
