@@ -38,12 +38,12 @@ EXIT_OK = 0
 EXIT_SIGNAL = 128
 """Plus the number of the signal, as a shell reports it."""
 
-REQUEST_GRACE = 0.5
+REQUEST_GRACE = 0.4
 """Seconds that requests already read get to be answered after the end of input."""
-TURN_GRACE = 0.5
+TURN_GRACE = 0.3
 """Seconds that live turns get to end by the gateway's own word."""
-CLOSE_GRACE = 0.3
-FLUSH_GRACE = 0.4
+CLOSE_GRACE = 0.2
+FLUSH_GRACE = 0.3
 
 
 Ending = int | GatewayError
@@ -186,6 +186,7 @@ async def _gateway_settings(settings: Settings) -> AsyncIterator[GatewaySettings
             token_file=settings.token_file,
             password=settings.password,
             password_file=settings.password_file,
+            sources=settings.sources,
             environ=os.environ,
             learn=register_secret,
         ),

@@ -23,7 +23,8 @@
     │   ├── GatewayUnreachable         retryable                                -32603
     │   ├── HandshakeRefused                                                    -32603
     │   │   ├── AuthenticationFailed                                            -32000
-    │   │   │   └── PairingRequired    retryable once the device is approved    -32000
+    │   │   │   ├── PairingRequired    retryable once the device is approved    -32000
+    │   │   │   └── CredentialsUnusable  ours cannot be read                     -32000
     │   │   └── VersionMismatch                                                 -32603
     │   ├── LinkLost                   retryable                                -32603
     │   ├── GatewayTimeout             retryable                                -32603
@@ -208,6 +209,12 @@ class PairingRequired(AuthenticationFailed):
 
     code = "pairing_required"
     retryable = True
+
+
+class CredentialsUnusable(AuthenticationFailed):
+    """The credentials for the gateway cannot be read."""
+
+    code = "credentials_unusable"
 
 
 class VersionMismatch(HandshakeRefused):

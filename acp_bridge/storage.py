@@ -43,7 +43,7 @@ PATIENCE: Final = 2.0
 """Seconds after its beginning that calls wait for the opening; later ones fail at once."""
 RETRY: Final = 2.0
 """Seconds between two tries to open."""
-CLOSE_GRACE: Final = 0.3
+CLOSE_GRACE: Final = 0.2
 
 
 class LazyLedger:

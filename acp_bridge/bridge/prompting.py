@@ -133,11 +133,11 @@ class Prompting:
         for turn in self.turns:
             self.carry_out(turn, turn.link_up())
 
-    def link_lost(self) -> None:
+    def link_lost(self, event: ev.LinkLost) -> None:
         """The connection is gone."""
         self._generation = None
         for turn in self.turns:
-            self.carry_out(turn, turn.link_lost())
+            self.carry_out(turn, turn.link_lost(event.close_code))
 
     def run_event(self, event: ev.RunEvent) -> None:
         """An event of a run; one without a turn is late or foreign, and is dropped here."""

@@ -48,6 +48,13 @@ a spinner meanwhile, and some give up: the answer must come whatever the gateway
 
 FACTS_TIMEOUT = 5.0
 
+AUTH_METHOD: Json = {
+    "id": "gateway",
+    "name": "Connect to the gateway",
+    "description": "Reads the configured token or password again and connects.",
+}
+"""Editors show it as a button when a call fails with -32000; it is the retry after mending."""
+
 
 class Surroundings(NamedTuple):
     """What the process knows of the machine it runs on."""
@@ -85,6 +92,7 @@ class Bridge:
         self._options = options
         self._surroundings = surroundings
         self._tasks = tasks
+        self._deadlines = deadlines
         self._leaving = leaving
         self._new_id = new_id
         self._sessions = Sessions()
@@ -132,8 +140,15 @@ class Bridge:
                 "sessionCapabilities": {"close": {}, "list": {}, "resume": {}, "delete": {}},
             },
             "agentInfo": {"name": "acp-bridge", "title": "acp-bridge", "version": __version__},
-            "authMethods": [],
+            "authMethods": [AUTH_METHOD],
         }
+
+    async def authenticate(self, method_id: str) -> Json:
+        """``authenticate``: read the credentials again and connect. Raises the gateway's error."""
+        if method_id != AUTH_METHOD["id"]:
+            raise InvalidParams("The parameter methodId is unknown.", data={"field": "methodId"})
+        await self._gateway.wait_hello(self._deadlines.connect)
+        return {}
 
     async def _look_for_gateway(self) -> None:
         try:
@@ -247,7 +262,7 @@ class Bridge:
                 self._link_up(event.hello)
             case ev.LinkLost():
                 log.info("link lost", extra={"fields": {"why": event.reason}})
-                self._prompting.link_lost()
+                self._prompting.link_lost(event)
             case ev.PermissionAsked():
                 self._permission_asked(event)
             case ev.PermissionClosed():

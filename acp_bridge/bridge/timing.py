@@ -43,8 +43,9 @@ class Deadlines(NamedTuple):
     drain: float = 10.0
     """How long the next prompt waits for the end of a cancelled run that nobody confirms."""
     linger: float = 1.0
-    """How long the next prompt waits for the second end of a failed run. 2026.6.11 sends one some
-    200 ms after the first, and a prompt that comes in between gets its answer under a later run."""
+    """How long the next prompt waits after a run that failed or was stopped. 2026.6.11 sends a
+    second end some 200 ms after a failed run's first, and answers a prompt that comes in between
+    under a later run; after a stopped one it refuses the next for a moment ("conflicted")."""
 
     def of(self, arm: Arm) -> float:
         """The length of a deadline."""

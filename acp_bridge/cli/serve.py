@@ -19,6 +19,8 @@ from acp_bridge.errors import ConfigError
 
 _SECRETS: Final = ("token", "password")
 _USAGE: Final = 2
+LOG_GRACE: Final = 0.2
+"""Seconds for the last lines of the log: an editor may not read them."""
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +50,7 @@ def run(argv: Sequence[str], wire_fd: int) -> int:
         _log.info("serve failed", exc_info=True)  # below the default of stderr: for the log file
         raise
     finally:
-        log.close()
+        log.close(LOG_GRACE)
 
 
 def _start_log(settings: Settings) -> logs.Logging:

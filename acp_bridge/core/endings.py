@@ -9,8 +9,21 @@ from __future__ import annotations
 from typing import Final, NamedTuple, assert_never
 
 from acp_bridge.core.events import EndKind, RunEnded, RunReported, RunState
-from acp_bridge.errors import BridgeError, LocalProtocolError, OutcomeUnknown, RunFailed
+from acp_bridge.errors import (
+    BridgeError,
+    LinkLost,
+    LocalProtocolError,
+    OutcomeUnknown,
+    PromptTooLarge,
+    RunFailed,
+)
 from acp_bridge.wire.content import cut_middle
+
+NO_REPLY: Final = "(The agent ended its turn without a reply.)"
+TOO_LARGE: Final = 1009
+"""WebSocket close code: a message was too big."""
+MAX_SENDS: Final = 3
+"""How often one prompt may be on the wire, unanswered, when a connection ends."""
 
 STOP_REASONS: Final = frozenset(
     {"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"}
@@ -76,12 +89,38 @@ def report_ending(report: RunReported) -> Ending:
         case RunState.FAILED:
             return _failed(RunEnded(report.run_id, EndKind.FAILED, error=report.error))
         case RunState.UNKNOWN | RunState.NOT_TAKEN:
-            hint = "Check the files and the gateway's own view of the session first."
-            return Ending(None, OutcomeUnknown(_LOST, hint=hint), _LOST)
+            return lost()
         case RunState.RUNNING:
             raise LocalProtocolError("a run that goes on has no ending")
         case _:
             assert_never(report.state)
+
+
+def lost() -> Ending:
+    """Nobody knows any more what became of the run."""
+    hint = "Check the files and the gateway's own view of the session first."
+    return Ending(None, OutcomeUnknown(_LOST, hint=hint), _LOST)
+
+
+def poisoned(close_code: int | None, sends: int) -> Ending | None:
+    """The ending of a prompt that was on the wire, unanswered, when the connection ended, if it
+    is to blame: it was too large for the gateway, or it was the ``MAX_SENDS``-th time. Such a
+    prompt sent again and again would cut off all other sessions."""
+    error: BridgeError
+    if close_code == TOO_LARGE:
+        error = PromptTooLarge(
+            "The gateway closed the connection because the prompt is too large for it.",
+            hint="Send less, or link files instead of embedding them.",
+        )
+    elif sends >= MAX_SENDS:
+        error = LinkLost(
+            f"The connection to the gateway ended {sends} times while this prompt was on its way,"
+            " so it is not sent again.",
+            hint="See the gateway's log for why it closes the connection.",
+        )
+    else:
+        return None
+    return Ending(None, error, error.message)
 
 
 def _failed(event: RunEnded) -> Ending:

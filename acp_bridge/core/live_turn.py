@@ -23,7 +23,7 @@ from acp_bridge.core.effects import (
     Release,
     Send,
 )
-from acp_bridge.core.endings import Ending, ending, report_ending
+from acp_bridge.core.endings import NO_REPLY, Ending, ending, lost, poisoned, report_ending
 from acp_bridge.core.open_permissions import OpenPermissions
 from acp_bridge.core.ports import EditorAnswer
 from acp_bridge.core.tool_calls import ToolCalls
@@ -31,8 +31,6 @@ from acp_bridge.core.turn import Trigger, TurnState, next_state
 from acp_bridge.core.turn_view import TurnView
 from acp_bridge.errors import BridgeError, GatewayTimeout, to_jsonrpc
 from acp_bridge.ids import ApprovalId, Json, RunId, SessionId, SessionKey
-
-NO_REPLY = "(The agent ended its turn without a reply.)"
 
 
 class Turn:
@@ -52,8 +50,9 @@ class Turn:
         self._is_acknowledged = False
         self._is_cancel_wanted = False
         self._is_abort_under_way = False
-        self._has_failed = False
+        self._winds_down = False
         self._resends = 0
+        self._sends = 0
         self._tools = ToolCalls(cwd)
         self._view = TurnView(command.run_id, self._tools)
         self._permissions = OpenPermissions(session_id, command.run_id, self._tools)
@@ -119,18 +118,22 @@ class Turn:
     def _send(self) -> list[Effect]:
         self._move(Trigger.SENT)
         self.is_over = False
+        self._sends += 1
         return [Send(self.command), self._arm(DeadlineKind.ACKNOWLEDGE)]
 
     # --- the link ------------------------------------------------------------------------
 
-    def link_lost(self) -> list[Effect]:
-        """The connection broke: a sent prompt waits for the next one."""
+    def link_lost(self, close_code: int | None = None) -> list[Effect]:
+        """The connection broke: a sent prompt waits for the next one, unless it broke it."""
         self._is_link_up = False
         self._is_abort_under_way = False
         if self.state.is_final:
             return []
         if self.state is TurnState.NEW:
             return [self._arm(DeadlineKind.CONNECT)]
+        if self.state is TurnState.SENT and (how := poisoned(close_code, self._sends)):
+            self._move(Trigger.ERRORED)
+            return self._end(how)
         self._move(Trigger.LINK_LOST)
         if self.state is TurnState.SUSPENDED:
             return [self._arm(DeadlineKind.RECONNECT)]
@@ -160,6 +163,9 @@ class Turn:
         if self.state is TurnState.CANCELLED:
             return self._settle(Answer("cancelled"))
         self._is_cancel_wanted = True
+        if self.is_over:  # the gateway has not taken it; it was to be sent again
+            self._move(Trigger.DEFERRED)
+            return self._settle(Answer("cancelled"))
         effects: list[Effect] = [self._arm(DeadlineKind.CANCEL)]
         # Before the acknowledgement an abort could overtake the prompt; it follows then.
         if self._is_link_up and self._is_acknowledged:
@@ -229,8 +235,8 @@ class Turn:
 
     def _deferred(self) -> list[Effect]:
         self._move(Trigger.DEFERRED)
+        self.is_over = True
         if self.state is TurnState.CANCELLED:
-            self.is_over = True
             return self._settle(Answer("cancelled"))
         self._resends += 1
         return [self._arm(DeadlineKind.RESEND, self._resends)]
@@ -246,9 +252,9 @@ class Turn:
             case _:
                 assert_never(event.kind)
         effects = self._view.thought(event.thought) if event.thought is not None else []
-        # A failed run is still registered at 2026.6.11 until its second end.
-        self._has_failed = event.kind is ev.EndKind.FAILED
-        return effects + self._end(ending(event), not self._has_failed, snapshot=event.snapshot)
+        # 2026.6.11 keeps a failed run until its second end, and a stopped one for a moment.
+        self._winds_down = event.kind is not ev.EndKind.FINISHED
+        return effects + self._end(ending(event), not self._winds_down, snapshot=event.snapshot)
 
     def _abort_answered(self, event: ev.AbortAnswered) -> list[Effect]:
         self._is_abort_under_way = False
@@ -284,12 +290,8 @@ class Turn:
                 assert_never(event.state)
         if not self.state.is_final:
             return effects  # the run's own events went on meanwhile; they know better
-        how = self._lost() if event.state is ev.RunState.NOT_TAKEN else report_ending(event)
+        how = lost() if event.state is ev.RunState.NOT_TAKEN else report_ending(event)
         return effects + self._end(how, snapshot=event.snapshot)
-
-    def _lost(self) -> Ending:
-        """Nobody knows any more what became of the run."""
-        return report_ending(ev.RunReported(self.run_id, ev.RunState.UNKNOWN))
 
     def _may_send_again(self) -> bool:
         return self.state is TurnState.PROBING and not self._is_acknowledged
@@ -342,7 +344,7 @@ class Turn:
                 return self._abort() + self._end(Ending(None, timeout, timeout.message), False)
             case DeadlineKind.RECONNECT | DeadlineKind.PROBE:
                 self._move(Trigger.DEADLINE)
-                return self._end(self._lost())
+                return self._end(lost())
             case _:
                 assert_never(kind)
 
@@ -374,7 +376,7 @@ class Turn:
         effects: list[Effect] = [*self._permissions.deny_all(), Record("outcome", outcome), answer]
         if self.is_over:
             return [*effects, Disarm(), Release(self.run_id)]
-        kind = DeadlineKind.LINGER if self._has_failed else DeadlineKind.DRAIN
+        kind = DeadlineKind.LINGER if self._winds_down else DeadlineKind.DRAIN
         return [*effects, self._arm(kind)]
 
     def _over(self) -> list[Effect]:

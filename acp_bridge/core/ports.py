@@ -103,6 +103,9 @@ class Handlers(Protocol):
         """The ``initialize`` result. Called for each ``initialize``; keeps no state per call
         beyond the client's capabilities."""
 
+    async def authenticate(self, method_id: str) -> Json:
+        """The ``authenticate`` result, once the gateway accepts us."""
+
     async def new_session(self, request: NewSession) -> Json:
         """The ``session/new`` result. No update of the session leaves before it is written."""
 

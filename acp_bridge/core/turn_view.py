@@ -113,7 +113,10 @@ class TurnView:
         ]
 
     def notice(self, text: str) -> list[Effect]:
-        """A line of the bridge's or the gateway's own, as a message of its own."""
+        """A line of the bridge's or the gateway's own, as a message of its own. It begins a new
+        paragraph also where an editor puts all text of a turn together."""
+        if not self.is_empty:
+            text = "\n\n" + text
         return self._show([updates.message_chunk(text, f"{self._run_id}:notice")])
 
     def _say(self, chunks: Iterable[Chunk]) -> list[Effect]:

@@ -38,6 +38,7 @@ _log = logging.getLogger(__name__)
 
 REQUESTS: dict[str, Callable[[Handlers, Any], Awaitable[Json]]] = {
     "initialize": lambda handlers, params: handlers.initialize(acp.read_params(params)),
+    "authenticate": lambda handlers, params: handlers.authenticate(acp.read_method_id(params)),
     "session/new": lambda handlers, params: handlers.new_session(acp.read_new_session(params)),
     "session/load": lambda handlers, params: handlers.load_session(acp.read_opened_session(params)),
     "session/resume": lambda handlers, params: handlers.resume_session(

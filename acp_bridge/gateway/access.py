@@ -13,7 +13,11 @@ import logging
 import sys
 from urllib.parse import urlsplit
 
-from acp_bridge.errors import AuthenticationFailed, ConfigError, GatewayError
+from acp_bridge.errors import (
+    ConfigError,
+    CredentialsUnusable,
+    GatewayError,
+)
 from acp_bridge.gateway.dialects.openclaw.handshake import IssuedToken
 from acp_bridge.gateway.dialects.openclaw.opening import Opening
 from acp_bridge.gateway.dialects.openclaw.refusals import details_code
@@ -23,6 +27,8 @@ from acp_bridge.gateway.settings import GatewaySettings, is_loopback
 from acp_bridge.ids import Generation
 
 log = logging.getLogger(__name__)
+
+_MEND = "Mend it and try again; the bridge need not be restarted."
 
 PLATFORM = {"darwin": "macos", "win32": "windows"}.get(sys.platform, "linux")
 """Never anything finer: a device whose platform changes has to be approved again."""
@@ -44,13 +50,13 @@ class Access:
     def opening(self, generation: Generation) -> Opening:
         """How the next connection introduces itself.
 
-        Reads the credentials anew. Raises ``AuthenticationFailed`` with the sentence of the
+        Reads the credentials anew. Raises ``CredentialsUnusable`` with the sentence of the
         ``ConfigError`` if they or the device's key cannot be read.
         """
         try:
             return self._opening(generation)
         except ConfigError as error:
-            raise AuthenticationFailed(error.message, hint=error.hint) from None
+            raise CredentialsUnusable(error.message, hint=error.hint or _MEND) from None
 
     def accepted(self, opening: Opening, issued: IssuedToken | None) -> None:
         """A hello came: keep the token that came with it."""

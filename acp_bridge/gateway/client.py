@@ -24,6 +24,7 @@ from typing import Any
 from acp_bridge.core.commands import Query, RunCommand
 from acp_bridge.core.events import GatewayEvent, Hello, LinkLost, LinkUp, Stamped
 from acp_bridge.errors import (
+    CredentialsUnusable,
     GatewayError,
     GatewayTimeout,
     GatewayUnreachable,
@@ -132,7 +133,8 @@ class GatewayClient:
         if self._hello is not None:
             return self._hello
         raise self._trouble or GatewayUnreachable(
-            f"The gateway at {self._settings.url} has not answered yet."
+            f"The gateway at {self._settings.url} has not answered yet.",
+            hint="It may be starting: try again in a moment, or raise --connect-timeout.",
         )
 
     def submit(self, command: RunCommand) -> None:
@@ -267,7 +269,9 @@ class GatewayClient:
         self._refusals += 1
         self._refused_at = self._failed_at = self._attempts
         self._trouble = error
-        self._warn_once(error.code, "the gateway refused the connection", error)
+        is_ours = isinstance(error, CredentialsUnusable)
+        what = "cannot be tried" if is_ours else "refused the connection"
+        self._warn_once(error.code, f"the gateway {what}", error)
         await self._notify()
         if self._refusals <= len(REFUSED_DELAYS):
             return REFUSED_DELAYS[self._refusals - 1]

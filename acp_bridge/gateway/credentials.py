@@ -22,6 +22,8 @@ __all__ = ["AuthMaterial", "Credentials", "Secret"]
 MAX_FILE_BYTES = 16 * 1024
 """A credential is one short line; anything larger is the wrong file."""
 
+NO_SOURCES: Mapping[str, str] = {}
+
 _HAS_MODES = os.name == "posix"
 _PREFIXES = ("ACP_BRIDGE", "OPENCLAW_GATEWAY")
 
@@ -62,16 +64,18 @@ class Credentials:
         password: str | None,
         password_file: str | os.PathLike[str] | None,
         environ: Mapping[str, str],
+        sources: Mapping[str, str] = NO_SOURCES,
         learn: Callable[[str], None] = lambda _value: None,
     ) -> Credentials:
-        """Choose the origins; files are not read yet.
+        """Choose the origins; files are not read yet. ``sources`` names the flag or variable that
+        each option was given by, where that is not the flag of its name.
 
         Raises ``ConfigError`` for two origins of one credential, and for an empty or many-lined
         value.
         """
         given = cls(
-            token=_from_option("token", token, token_file),
-            password=_from_option("password", password, password_file),
+            token=_from_option("token", token, token_file, sources),
+            password=_from_option("password", password, password_file, sources),
             learn=learn,
         )
         for prefix in _PREFIXES:
@@ -105,19 +109,24 @@ class Credentials:
 
 
 def _from_option(
-    kind: str, value: str | None, path: str | os.PathLike[str] | None
+    kind: str,
+    value: str | None,
+    path: str | os.PathLike[str] | None,
+    sources: Mapping[str, str],
 ) -> _Origin | None:
+    name = sources.get(kind, f"--{kind}")
+    file_name = sources.get(f"{kind}_file", f"--{kind}-file")
     if value is not None and path is not None:
-        raise ConfigError(f"--{kind} and --{kind}-file exclude each other: give one of them.")
+        raise ConfigError(f"{name} and {file_name} exclude each other: give one of them.")
     if path is not None:
         if not os.fspath(path):
-            raise ConfigError(f"--{kind}-file names no file.")
-        return _Origin(f"--{kind}-file", path=os.fspath(path))
+            raise ConfigError(f"{file_name} names no file.")
+        return _Origin(file_name, path=os.fspath(path))
     if value is None:
         return None
     if not value.strip():
-        raise ConfigError(f"--{kind} is empty.")
-    return _from_text(f"--{kind}", value)
+        raise ConfigError(f"{name} is empty.")
+    return _from_text(name, value)
 
 
 def _from_environment(name: str, environ: Mapping[str, str]) -> _Origin | None:

@@ -133,6 +133,11 @@ def read_prompt(params: Any) -> Prompt:
     return Prompt(session_id, tuple(blocks), _object(params.get("_meta")))
 
 
+def read_method_id(params: Any) -> str:
+    """``authenticate``. Raises ``InvalidParams`` unless ``methodId`` is a string."""
+    return _string(read_params(params), "methodId")
+
+
 def read_session_id(params: Any) -> SessionId:
     """The ``sessionId`` of any method. Raises ``InvalidParams`` unless it is a string."""
     return SessionId(_string(read_params(params), "sessionId"))

@@ -158,3 +158,36 @@ async def test_a_link_that_stays_down_ends_in_outcome_unknown() -> None:
 
         assert isinstance(await answer.failure(), OutcomeUnknown)
         assert talk.text(session) != ""
+
+
+@pytest.mark.requirement("C021")
+@pytest.mark.parametrize(("code", "sends"), [(1009, 1), (1006, 3)])
+async def test_a_prompt_that_breaks_the_connection_is_not_sent_for_ever(
+    code: int, sends: int
+) -> None:
+    async with conversation() as talk:
+        session = await talk.session()
+        answer = talk.send(session)
+        for count in range(1, sends + 1):
+            run = (await talk.started(count)).run_id
+            await talk.gateway.down(close_code=code)
+            await talk.gateway.up()
+            await talk.gateway.emit(ev.RunReported(run, ev.RunState.NOT_TAKEN))
+        error = await answer.failure()
+        assert error.code == ("too_large" if code == 1009 else "link_lost")
+        assert len(talk.commands(StartRun)) == sends
+
+        talk.send(session, "next")
+        assert (await talk.started(sends + 1)).message == "next"
+
+
+async def test_a_cancel_while_a_prompt_waits_to_be_taken_holds_up_nobody() -> None:
+    async with conversation() as talk:
+        session = await talk.session()
+        answer = talk.send(session, "same")
+        run = (await talk.started()).run_id
+        await talk.gateway.emit(ev.RunDeferred(run, RunId("earlier")))
+        talk.bridge.cancel(session)
+        assert await answer.stop_reason() == "cancelled"
+        talk.send(session, "next")
+        assert (await talk.started(2)).message == "next"

@@ -137,6 +137,7 @@ async def test_the_working_directory_goes_before_the_prompt_but_not_before_a_com
             ev.RunAccepted((await talk.started()).run_id),
             ev.RunEnded((await talk.started()).run_id, ev.EndKind.ABORTED),
         )
+        talk.clock.advance(1.0)
         assert (await talk.started(2)).message == "/status"
 
 

@@ -312,6 +312,9 @@ async def test_a_second_prompt_cancels_the_first_and_waits_until_its_run_is_over
 
         await talk.gateway.emit(aborted(run))
         assert await first.stop_reason() == "cancelled"
+        await talk.settle()
+        assert len(talk.commands(StartRun)) == 1  # a stopped run lingers at 2026.6.11
+        talk.clock.advance(1.0)
         following = await talk.started(2)
         assert following.message == "second"
         await talk.gateway.emit(finished(following.run_id, "2"))

@@ -123,3 +123,17 @@ async def test_the_end_of_input_ends_an_idle_bridge(bridge: Bridge, tmp_path: Pa
         await editor.open(tmp_path)
         editor.close_stdin()
         assert await editor.wait_exit(AT_ONCE) == 0
+
+
+async def test_a_prompt_right_after_a_cancelled_one_runs(bridge: Bridge, tmp_path: Path) -> None:
+    async with bridge() as editor:
+        session = await editor.open(tmp_path)
+        first = editor.prompt(session, "fake:slow N=60 MS=100")
+        await first.shows("slow-1", TURN)
+        second = editor.prompt(session, "fake:slow N=50 MS=100")
+        assert await first.stop_reason(TURN) == "cancelled"
+        editor.cancel(session)
+        third = editor.prompt(session, "fake:say at last")
+        assert await second.stop_reason(TURN) == "cancelled"
+        assert await third.stop_reason(TURN) == "end_turn"
+        assert third.text == "at last"

@@ -33,6 +33,10 @@ class ScriptedHandlers:
         await self._enter("initialize", params)
         return {"protocolVersion": 1}
 
+    async def authenticate(self, method_id: str) -> Json:
+        await self._enter("authenticate", method_id)
+        return {}
+
     async def new_session(self, request: NewSession) -> Json:
         await self._enter("new_session", request.cwd)
         self._sessions += 1
