@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import io
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, create_engine
 
-from ledger import schema
+from ledger import open_ledger, schema
 from ledger.health import VERSION_TABLE
 from ledger.tables import metadata
 
@@ -106,3 +108,29 @@ def test_the_alembic_command_works_in_a_checkout(tmp_path: Path) -> None:
             check=False,
         )
         assert done.returncode == 0, done.stderr
+
+
+def test_a_file_made_at_once_is_the_one_that_the_revisions_lead_to(tmp_path: Path) -> None:
+    made, led = tmp_path / "made.db", tmp_path / "led.db"
+    open_ledger(f"sqlite:///{made}").close()
+    engine = create_engine(f"sqlite:///{led}")
+    run(engine, command.upgrade, "head")
+    engine.dispose()
+    assert structure(made) == structure(led)
+
+
+def structure(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Each table's columns, indexes and foreign keys, and the version."""
+    with closing(sqlite3.connect(path)) as connection:
+        names = [
+            name
+            for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            if not name.startswith("sqlite_")
+        ]
+        found = {
+            f"{pragma} {name}": sorted(connection.execute(f"PRAGMA {pragma}({name})"), key=repr)
+            for name in names
+            for pragma in ("table_info", "index_list", "foreign_key_list")
+        }
+        found["version"] = list(connection.execute(f"SELECT * FROM {VERSION_TABLE}"))  # noqa: S608 - a constant
+    return found
