@@ -30,8 +30,10 @@ from acp_bridge.gateway.client import GatewayClient
 from acp_bridge.gateway.settings import GatewaySettings
 from acp_bridge.ids import RunId, SessionKey, ToolCallId
 from tests.real.conftest import TURN
-from tests.real.gateway import Gateway
+from tests.real.gateway import TOKEN, Gateway
 from tests.support.client_rig import credentials
+from tests.support.gateway_client import Device
+from tests.support.gateway_client import GatewayClient as OtherClient
 
 pytestmark = [pytest.mark.real_gateway, pytest.mark.timeout(180)]
 
@@ -107,7 +109,7 @@ async def talker(gateway: Gateway, home: Path, key: SessionKey) -> AsyncIterator
         await client.close()
 
 
-def picture() -> str:
+def red_dot() -> str:
     """A PNG of one red pixel, in base64."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
@@ -134,21 +136,24 @@ def used(name: str, args: object, output: str, *, failed: bool = False) -> UsedT
 
 async def test_a_session_is_read_as_it_was_had(gateway: Gateway, tmp_path: Path) -> None:
     key = a_session()
-    image = Attachment("image", "image/png", picture())
+    picture = red_dot()
     async with (
-        talker(gateway, tmp_path / "one", key) as talk,
-        talker(gateway, tmp_path / "two", key) as other,
+        talker(gateway, tmp_path, key) as talk,
+        OtherClient(gateway.url, auth={"token": TOKEN}, device=Device()) as other,
     ):
         runs = [
             await talk.say("[Working directory: ~/p]\n\nfake:say hello there"),
             await talk.say("fake:think"),
             await talk.say("fake:tool echo hi there"),
-            await talk.say("fake:tool seq 1 2; exit 3"),
+            await talk.say("fake:tool ls /no/such/directory"),
             await talk.say("fake:two"),
             await talk.say("/status"),
-            await talk.say("fake:image", image),
-            await other.say("fake:say from another client"),
+            await talk.say("fake:image", Attachment("image", "image/png", picture)),
+            RunId(uuid.uuid4().hex),
         ]
+        sent = {"type": "image", "mimeType": "image/png", "content": picture}
+        await other.prompt("fake:image of mine", key=key, run=runs[-1], attachments=[sent])
+        await talk.over(runs[-1])
         slow = talk.begin("fake:slow N=200 MS=50")
         await talk.until(ev.TextProgress, lambda event: event.run_id == slow)
         in_flight = await talk.transcript(lambda found: bool(found.running_text))
@@ -181,12 +186,13 @@ async def test_a_session_is_read_as_it_was_had(gateway: Gateway, tmp_path: Path)
         used("exec", lost_by_old({"command": "echo hi there"}), "hi there"),
         SaidText("The tool said: hi there"),
     ]
-    output = "1\n2\n\n(Command exited with code 3)"
-    assert anonymous(failed_tool.parts) == [
-        SaidText("Calling a tool."),
-        used("exec", lost_by_old({"command": "seq 1 2; exit 3"}), output, failed=True),
-        SaidText(f"The tool said: {output}"),
-    ]
+    before, failure, after = failed_tool.parts
+    assert isinstance(failure, UsedTool)
+    assert (failure.name, failure.failed) == ("exec", True)
+    assert failure.args == lost_by_old({"command": "ls /no/such/directory"})
+    assert "/no/such/directory" in (failure.output or "")
+    assert before == SaidText("Calling a tool.")
+    assert after == SaidText(f"The tool said: {(failure.output or '').strip()}")
     assert anonymous(two.parts) == [
         used("exec", {"command": "echo one"}, "one"),
         used("exec", {"command": "echo two"}, "two"),
@@ -194,16 +200,17 @@ async def test_a_session_is_read_as_it_was_had(gateway: Gateway, tmp_path: Path)
     ]
     (answer,) = status.parts
     assert (status.prompt, isinstance(answer, SaidText)) == ("/status", True)
-    assert [(each.kind, each.mime_type) for each in seen.attachments] == [("image", "image/png")]
-    assert seen.parts == (SaidText("images=1"),)
-    assert (error.parts, error.stop_reason) == ((), None)
-    assert error.error
-    assert "failed" in error.error
-    assert foreign.parts == (SaidText("from another client"),)
+    assert (seen.parts, seen.attachments) == ((SaidText("images=1"),), ())
     (so_far,) = aborted.parts
     assert isinstance(so_far, SaidText)
     assert so_far.text.startswith("slow-0")
     assert aborted.stop_reason == "cancelled"
+    assert foreign.prompt == "fake:image of mine"
+    assert foreign.attachments == (Attachment("image", "image/png", ""),)
+    assert isinstance(foreign.parts[-1], SaidText)
+    assert (error.parts, error.stop_reason) == ((), None)
+    assert error.error
+    assert "failed" in error.error
     ended = {turn.stop_reason for turn in found.turns if turn not in (error, aborted)}
     assert ended == {"end_turn"}
 

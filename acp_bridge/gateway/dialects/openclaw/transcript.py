@@ -5,7 +5,8 @@ header with the time and the sender, internal context) are taken off; what remai
 working directory before a prompt. Measured losses:
 
 - 2026.6.11 drops the call of a tool from an answer that has text too; its result is still there.
-- Files of a prompt are named, but their contents are not given.
+- Files of a prompt are named, but their contents are not given; those that an ACP bridge has sent
+  are not even named.
 - 2026.9.6 says only in ``activity``, beside the rows, that a command failed by its exit code.
 - A prompt that 2026.9.6 has accepted but not begun is in ``pendingInputs``, not among the rows.
 """
