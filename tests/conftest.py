@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from acp_bridge.logs import redaction
+
 if TYPE_CHECKING:
     from tests.support.postgres import PostgresServer
+
+
+@pytest.fixture(autouse=True)
+def no_secrets_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The registered secrets belong to the process, so each test starts without any."""
+    monkeypatch.setattr(redaction, "_secrets", ())
+    monkeypatch.setattr(redaction, "_long_secrets", ())
 
 
 @pytest.fixture(scope="session")

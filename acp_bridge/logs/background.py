@@ -7,6 +7,7 @@ counted and the count is told as soon as there is room.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -65,7 +66,8 @@ class Sink:
         target = self._make_target()
         while (record := self._next()) is not None:
             target.handle(record)
-        target.close()
+        with contextlib.suppress(OSError):  # the disk is full: nothing is left to tell it to
+            target.close()
 
     def _next(self) -> logging.LogRecord | None:
         with self._changed:

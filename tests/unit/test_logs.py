@@ -338,3 +338,19 @@ def test_colour_adds_nothing_but_colour(stderr: Path) -> None:
     for code in ("\x1b[0m", "\x1b[1m", "\x1b[2m"):
         line = line.replace(code, "")
     assert line == "acp-bridge: warning: loud a=1"
+
+
+def test_a_log_that_cannot_be_closed_ends_quietly(capsys: pytest.CaptureFixture[str]) -> None:
+    class Full(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            pass
+
+        def close(self) -> None:
+            super().close()
+            raise OSError(28, "No space left on device")
+
+    sink = Sink(logging.INFO, Full)
+    sink.put(logging.makeLogRecord({}))
+    sink.stop()
+    sink.join(5.0)
+    assert capsys.readouterr().err == ""
