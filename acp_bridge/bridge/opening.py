@@ -120,6 +120,7 @@ class Opener:
                 cwd=request.cwd,
                 now=self._now_ms(),
                 live=[run_id for run_id in open_runs(found.entries) if self._is_here(run_id)],
+                is_trimmed=found.replay is not None and found.replay.session.trimmed > 0,
             )
         session = self._session(request, key, found)
         self._enter(session, found.replay)

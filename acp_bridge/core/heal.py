@@ -43,17 +43,19 @@ def additions(
     cwd: str,
     now: int,
     live: Collection[RunId] = (),
+    is_trimmed: bool = False,
 ) -> list[Addition]:
     """The entries that the ledger lacks, in the order in which they are to be recorded.
 
     A turn that still runs, or whose end is being heard in this process (``live``), is left alone:
-    its rest comes live. ``now`` (UTC milliseconds) is the
-    time of what the transcript does not date.
+    its rest comes live. ``now`` (UTC milliseconds) is the time of what the transcript does not
+    date. The turns before all that a trimmed ledger (``is_trimmed``) still knows are those that
+    its limits let go: they are not brought back.
     """
     known = _known_runs(entries)
     found: list[Addition] = []
     before: RunId | str = ""
-    for turn in transcript.turns:
+    for turn in _kept(transcript.turns, known) if is_trimmed else transcript.turns:
         run_id = turn.run_id or _name(turn)
         at = turn.at or now
         is_running = run_id in live or (
@@ -89,6 +91,14 @@ def _known_runs(entries: Iterable[Recorded]) -> dict[RunId, _Known]:
         elif entry.kind == "outcome":
             known[entry.run_id] = run._replace(is_ended=True)
     return known
+
+
+def _kept(turns: Sequence[PastTurn], known: Collection[RunId]) -> Sequence[PastTurn]:
+    """From the first known turn on; all of them if none is known, since they are then newer."""
+    for number, turn in enumerate(turns):
+        if (turn.run_id or _name(turn)) in known:
+            return turns[number:]
+    return turns
 
 
 def _name(turn: PastTurn) -> RunId:

@@ -24,6 +24,7 @@ from acp_bridge.core.transcript import PastTurn, SaidText, Transcript
 from acp_bridge.errors import GatewayUnreachable, InvalidParams, SessionNotFound
 from acp_bridge.ids import Json, RunId, SessionId, SessionKey, ToolCallId
 from acp_bridge.wire.acp import ListedSessions, OpenedSession
+from ledger import Limits
 from ledger.memory import MemoryLedger
 from tests.support.service import PATIENCE, Conversation, conversation
 
@@ -82,6 +83,29 @@ async def test_a_loaded_session_shows_its_past_and_goes_on_under_its_key() -> No
         talk.gateway.answers[ReadTranscript] = told()
         await load(talk, session)
         assert texts(talk) == ["hi", "Hello", "again", "Sure"]
+
+
+async def test_what_the_limits_trimmed_is_named_once_and_not_brought_back() -> None:
+    ledger = MemoryLedger(limits=Limits(max_events_per_session=3))
+    session, first = await one_turn(ledger)
+    async with conversation(ledger=ledger) as talk:
+        talk.gateway.answers[ReadTranscript] = told(past(first, "hi", "Hello"))
+        await load(talk, session)
+        answer = talk.send(session, "again")
+        second = (await talk.started()).run_id
+        await talk.gateway.emit(ev.RunEnded(second, ev.EndKind.FINISHED, "Sure"))
+        assert await answer.stop_reason() == "end_turn"
+
+    for _ in range(2):
+        async with conversation(ledger=ledger) as talk:
+            talk.gateway.answers[ReadTranscript] = told(
+                past(first, "hi", "Hello"), past(second, "again", "Sure")
+            )
+            await load(talk, session)
+            notice, *rest = texts(talk)
+            assert "no longer kept" in notice
+            assert rest[-2:] == ["again", "Sure"]
+            assert "hi" not in rest
 
 
 @pytest.mark.requirement("C056")

@@ -102,6 +102,23 @@ def test_a_foreign_turn_is_added_in_its_place_and_marked() -> None:
     assert "transcript" in texts[3]
 
 
+def test_what_the_limits_trimmed_is_not_brought_back() -> None:
+    entries = recorded("r2", "two", "2")
+    told = transcript(
+        past("r1", "one", SaidText("1")),
+        past("r2", "two", SaidText("2")),
+        past("r3", "three", SaidText("3")),
+    )
+    added = additions(entries, told, cwd="/w", now=NOW, is_trimmed=True)
+    assert {each.record.run_id for each in added} == {"r3"}
+
+
+def test_turns_newer_than_all_that_was_kept_are_added_to_a_trimmed_session() -> None:
+    told = transcript(past("r2", "two", SaidText("2")))
+    added = additions(recorded("r1", "one", "1"), told, cwd="/w", now=NOW, is_trimmed=True)
+    assert {each.record.run_id for each in added} == {"r2"}
+
+
 def test_a_turn_without_a_key_keeps_one_name() -> None:
     told = transcript(past(None, "who am I", SaidText("nobody")))
     first, second = heal([], told), heal([], told)
