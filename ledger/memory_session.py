@@ -37,8 +37,8 @@ class MemorySession:
             created_at=new.at,
             updated_at=new.at,
             lease_until=new.at + LEASE_MS,
-            owner=new.owner,
-            host=new.host,
+            owner=new.owner or None,
+            host=new.host or None,
             gateway=new.gateway,
         )
         self.bytes = SESSION_OVERHEAD

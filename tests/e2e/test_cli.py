@@ -9,6 +9,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -210,7 +211,12 @@ def test_a_signal_during_the_start_ends_it_with_the_documented_code(
 ) -> None:
     place.app("import signal", f"signal.raise_signal(signal.{name})")
 
-    done = place.run()
+    # A test run that was started to ignore the signal, as nohup does, would pass that on.
+    inherited = signal.signal(signal.Signals[name], signal.SIG_DFL)
+    try:
+        done = place.run()
+    finally:
+        signal.signal(signal.Signals[name], inherited)
 
     assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
 

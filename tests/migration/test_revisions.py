@@ -130,7 +130,10 @@ def structure(path: Path) -> dict[str, list[tuple[object, ...]]]:
         found = {
             f"{pragma} {name}": sorted(connection.execute(f"PRAGMA {pragma}({name})"), key=repr)
             for name in names
-            for pragma in ("table_info", "index_list", "foreign_key_list")
+            for pragma in ("table_info", "foreign_key_list")
         }
+        for name in names:  # without their numbers: the order in which they were made is no matter
+            indexes = connection.execute(f"PRAGMA index_list({name})")
+            found[f"indexes {name}"] = sorted((row[1:] for row in indexes), key=repr)
         found["version"] = list(connection.execute(f"SELECT * FROM {VERSION_TABLE}"))  # noqa: S608 - a constant
     return found

@@ -54,6 +54,7 @@ entries = st.builds(
     payload=st.builds(chunk, st.text(max_size=3), st.sampled_from("mn")) | st.just({"x": 1}),
     at=times,
     run_id=runs | st.none(),
+    generation=st.none() | st.integers(0, 3),
     entry_key=st.none() | st.none() | st.none() | st.sampled_from("kl"),
 )
 changes: st.SearchStrategy[Change] = st.one_of(
@@ -61,10 +62,25 @@ changes: st.SearchStrategy[Change] = st.one_of(
     entries,
     entries,
     st.builds(
-        NewSession, sessions, st.sampled_from(["", "k1", "k2"]), st.sampled_from(["", "/w"]), times
+        NewSession,
+        session_id=sessions,
+        session_key=st.sampled_from(["", "k1", "k2"]),
+        cwd=st.sampled_from(["", "/w"]),
+        at=times,
+        owner=st.sampled_from([None, ""]),
+        host=st.sampled_from([None, "", "box"]),
+        gateway=st.sampled_from([None, "main"]),
+        complete=st.booleans(),
     ),
     st.builds(RunOpened, runs, sessions, times),
-    st.builds(RunClosed, runs, times, st.sampled_from([RunState.FINISHED, RunState.UNKNOWN])),
+    st.builds(
+        RunClosed,
+        run_id=runs,
+        at=times,
+        state=st.sampled_from([RunState.FINISHED, RunState.UNKNOWN]),
+        stop_reason=st.sampled_from([None, "end_turn"]),
+        error_code=st.sampled_from([None, "link_lost"]),
+    ),
     st.builds(SessionTitle, sessions, st.text(st.characters(exclude_categories=["C"])), times),
     st.builds(SessionShared, sessions, st.booleans()),
     st.builds(Incomplete, sessions),
@@ -89,6 +105,21 @@ def write(ledger: EventLedger, batch: list[Change]) -> type[LedgerError] | None:
     return None
 
 
+def in_order(batches: list[list[Change]]) -> list[list[Change]]:
+    """Without runs that would begin after entries of theirs: nobody writes such a thing, and what
+    becomes of those entries is not promised."""
+    used: set[tuple[str, str | None]] = set()
+    kept: list[list[Change]] = []
+    for batch in batches:
+        kept.append([])
+        for change in batch:
+            if isinstance(change, NewEntry):
+                used.add((change.session_id, change.run_id))
+            if not isinstance(change, RunOpened) or (change.session_id, change.run_id) not in used:
+                kept[-1].append(change)
+    return kept
+
+
 def shown(ledger: EventLedger) -> list[Any]:
     found: list[Any] = [ledger.list_sessions(Page())]
     for name in SESSIONS:
@@ -105,6 +136,7 @@ def shown(ledger: EventLedger) -> list[Any]:
     return [*found, stats.sessions, stats.archived, stats.entries, stats.bytes]
 
 
+@pytest.mark.timeout(300)  # a file for each example, on a machine that may be busy
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(batches=st.lists(st.lists(changes, min_size=1, max_size=12), min_size=1, max_size=12))
 def test_both_ledgers_show_the_same(batches: list[list[Change]], template: Path) -> None:
@@ -115,7 +147,7 @@ def test_both_ledgers_show_the_same(batches: list[list[Change]], template: Path)
         try:
             memory.write([NewSession("a", "k1", "/w", 0)])
             stored.write([NewSession("a", "k1", "/w", 0)])
-            for batch in batches:
+            for batch in in_order(batches):
                 assert write(stored, batch) == write(memory, batch)
                 assert shown(stored) == shown(memory)
         finally:
