@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from acp_bridge.demo import DemoGateway, RunContext
 
-ROUNDS = 1
+ROUNDS = 7
 FLOOD = 3_000
 PACED = 200
 PACE = 0.005
