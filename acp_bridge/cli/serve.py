@@ -38,6 +38,7 @@ def run(argv: Sequence[str], wire_fd: int) -> int:
         _explain()
         return _USAGE
     log = _start_log(settings)
+    grace = LOG_GRACE
     try:
         _guard_secrets(settings)
         if not settings.demo:
@@ -48,9 +49,10 @@ def run(argv: Sequence[str], wire_fd: int) -> int:
         return serve(settings, wire_fd)
     except Exception:
         _log.info("serve failed", exc_info=True)  # below the default of stderr: for the log file
+        grace = 1.0  # nothing else was waited for, and the reason must reach the file
         raise
     finally:
-        log.close(LOG_GRACE)
+        log.close(grace)
 
 
 def _start_log(settings: Settings) -> logs.Logging:
