@@ -193,20 +193,28 @@ def test_names_that_no_database_takes_are_names_all_the_same(open_file: Open) ->
     assert ledger.read(odd) is None
 
 
+def printed(program: str, *arguments: str) -> str:
+    """What a Python of its own prints."""
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    return done.stdout.strip()
+
+
 def test_a_second_opening_needs_no_migrations_tool(path: Path, open_file: Open) -> None:
     open_file().close()
     program = (
         "import sys, ledger; ledger.open_ledger(sys.argv[1]).close(); "
         "print(sorted(name for name in sys.modules if name.split('.')[0] == 'alembic'))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, f"sqlite:///{path}"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=30,
+    assert printed(program, f"sqlite:///{path}") == "[]"
+
+
+def test_a_file_brings_nothing_of_a_server(path: Path) -> None:
+    program = (
+        "import sys, ledger; ledger.open_ledger(sys.argv[1]).close(); "
+        "print(sorted(name for name in sys.modules if 'postgres' in name or 'psycopg' in name))"
     )
-    assert done.stdout.strip() == "[]"
+    assert printed(program, f"sqlite:///{path}") == "[]"
 
 
 def test_the_readme_s_example_does_what_it_says(path: Path) -> None:
@@ -223,7 +231,4 @@ def test_importing_the_package_brings_no_database(tmp_path: Path) -> None:
         "import sys, ledger, ledger.memory; "
         "print({'sqlalchemy', 'alembic', 'sqlite3'} & set(sys.modules))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
-    )
-    assert done.stdout.strip() == "set()"
+    assert printed(program) == "set()"
