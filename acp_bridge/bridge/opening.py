@@ -206,22 +206,24 @@ class Opener:
 
     async def _resolve(self, wanted: Route) -> SessionKey | None:
         if wanted.label is not None:
-            key = await self._gateway.request(ResolveSession(label=wanted.label))
-            if key is None:
-                raise SessionKeyUnresolved(
-                    f"The gateway has no session with the label {wanted.label!r}.",
-                    hint="Check --session-label or _meta.sessionLabel.",
-                )
-            return SessionKey(key)
+            return await self._existing(
+                ResolveSession(label=wanted.label),
+                f"with the label {wanted.label!r}",
+                hint="Check --session-label or _meta.sessionLabel.",
+            )
         if wanted.key is not None and wanted.require_existing:
-            key = await self._gateway.request(ResolveSession(session_key=wanted.key))
-            if key is None:
-                raise SessionKeyUnresolved(
-                    f"The gateway has no session {wanted.key!r}.",
-                    hint="Check --session or _meta.sessionKey, or drop --require-existing.",
-                )
-            return SessionKey(key)
+            return await self._existing(
+                ResolveSession(session_key=wanted.key),
+                repr(wanted.key),
+                hint="Check --session or _meta.sessionKey, or drop --require-existing.",
+            )
         return wanted.key
+
+    async def _existing(self, wanted: ResolveSession, named: str, *, hint: str) -> SessionKey:
+        key = await self._gateway.request(wanted)
+        if key is None:
+            raise SessionKeyUnresolved(f"The gateway has no session {named}.", hint=hint)
+        return SessionKey(key)
 
     # --- entering ------------------------------------------------------------------------
 

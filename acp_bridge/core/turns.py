@@ -21,8 +21,6 @@ class Turns:
         self._by_run: dict[RunId, Turn] = {}
         self._by_session: dict[SessionId, Turn] = {}
         self._queues: dict[SessionKey, deque[Turn]] = {}
-        self.late_events = 0
-        """Events for runs that have no turn any more, or never had one here."""
 
     def add(self, turn: Turn) -> bool:
         """Enter a turn; it becomes its session's live one. True if it may run at once."""
@@ -53,11 +51,8 @@ class Turns:
         return None if turn is None or turn.state.is_final else turn
 
     def by_run(self, run_id: RunId) -> Turn | None:
-        """The turn of a run; a miss is counted as a late event."""
-        turn = self._by_run.get(run_id)
-        if turn is None:
-            self.late_events += 1
-        return turn
+        """The turn of a run; None for one that has no turn any more, or never had one here."""
+        return self._by_run.get(run_id)
 
     def has(self, run_id: RunId) -> bool:
         """Whether a turn of this process has that run."""

@@ -267,11 +267,6 @@ class RunContext:
         self._frames.failed(message, kind, detail, self.started_at)
         await asyncio.sleep(0)
 
-    async def raw_event(self, frame: Json) -> None:
-        """Send any event to all readers: ``event`` and ``payload`` as given."""
-        self._hub.broadcast(frame["event"], frame["payload"])
-        await asyncio.sleep(0)
-
     # What the gateway does with a run
 
     def start(

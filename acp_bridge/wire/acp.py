@@ -53,16 +53,6 @@ class Prompt(NamedTuple):
     meta: Json = NOTHING
 
 
-class ClientCapabilities(NamedTuple):
-    """What the editor can do; what it does not say, it cannot."""
-
-    terminal: bool = False
-    fs_read: bool = False
-    fs_write: bool = False
-    notices: bool = False
-    """Whether ``notice`` updates may be sent; older editors refuse unknown updates."""
-
-
 def negotiate_version(value: Any) -> int:
     """The version to answer ``initialize`` with.
 
@@ -80,20 +70,6 @@ def read_params(params: Any) -> Json:
     if not isinstance(params, dict):
         raise _invalid("params", "must be an object")
     return params
-
-
-def read_client_capabilities(params: Json) -> ClientCapabilities:
-    """The editor's capabilities in the params of ``initialize``."""
-    capabilities = _object(params.get("clientCapabilities"))
-    fs = _object(capabilities.get("fs"))
-    session = _object(capabilities.get("session"))
-    notices = session.get("notices")
-    return ClientCapabilities(
-        terminal=capabilities.get("terminal") is True,
-        fs_read=fs.get("readTextFile") is True,
-        fs_write=fs.get("writeTextFile") is True,
-        notices=notices is True or isinstance(notices, dict),
-    )
 
 
 def read_new_session(params: Any) -> NewSession:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from acp_bridge.ids import Json, SessionId, SessionKey
 
-MODES = ("off", "meta", "meta+receipt")
-
 
 def provenance_fields(
     mode: str,

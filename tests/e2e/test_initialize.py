@@ -58,6 +58,16 @@ async def test_bad_optional_members_count_as_absent(bridge: Start, home: Path) -
         {"clientInfo": 5, "clientCapabilities": []},
         {"clientInfo": {"name": None}, "clientCapabilities": {"fs": 1, "terminal": "yes"}},
         {"clientCapabilities": None, "_meta": [], "info": {"v2": True}, "capabilities": {}},
+        {"clientCapabilities": "all"},
+        {"clientCapabilities": {"terminal": 1, "fs": [], "session": 1}},
+        {
+            "clientCapabilities": {
+                "terminal": True,
+                "fs": {"readTextFile": 1, "writeTextFile": True},
+                "session": {"notices": {}},
+                "unknown": {},
+            }
+        },
     ]
     async with DemoGateway(pace=0) as gateway, bridge(gateway) as editor:
         for params in sloppy:

@@ -8,11 +8,9 @@ import pytest
 
 from acp_bridge.errors import InvalidParams
 from acp_bridge.wire.acp import (
-    ClientCapabilities,
     NewSession,
     Prompt,
     negotiate_version,
-    read_client_capabilities,
     read_new_session,
     read_params,
     read_prompt,
@@ -30,32 +28,6 @@ def test_the_version_is_always_answered_with_ours(version: Any) -> None:
     answered = negotiate_version(version)
     assert answered == 1
     assert type(answered) is int
-
-
-@pytest.mark.requirement("ACP-32", "ACP-33")
-@pytest.mark.parametrize(
-    "capabilities",
-    [None, [], 5, "all", {}, {"terminal": "yes", "fs": [], "session": 1}, {"terminal": 1}],
-    ids=repr,
-)
-def test_bad_or_missing_capabilities_count_as_unsupported(capabilities: Any) -> None:
-    params = {"clientCapabilities": capabilities}
-    assert read_client_capabilities(params) == ClientCapabilities()
-    assert read_client_capabilities({}) == ClientCapabilities()
-
-
-def test_a_bad_capability_does_not_spoil_the_others() -> None:
-    capabilities = read_client_capabilities(
-        {
-            "clientCapabilities": {
-                "terminal": True,
-                "fs": {"readTextFile": 1, "writeTextFile": True},
-                "session": {"notices": {}},
-                "unknown": object(),
-            }
-        }
-    )
-    assert capabilities == ClientCapabilities(terminal=True, fs_write=True, notices=True)
 
 
 @pytest.mark.requirement("ACP-43", "C016")
