@@ -116,7 +116,7 @@ async def test_an_acknowledged_prompt_is_never_sent_twice(state: ev.RunState) ->
 
         error = await answer.failure()
         assert isinstance(error, OutcomeUnknown)
-        assert error.message in talk.text(session) or talk.text(session)
+        assert error.message in talk.text(session)
         assert len(talk.commands(StartRun)) == 1
 
 
@@ -156,8 +156,9 @@ async def test_a_link_that_stays_down_ends_in_outcome_unknown() -> None:
         await talk.gateway.down()
         talk.clock.advance(1_800.0)
 
-        assert isinstance(await answer.failure(), OutcomeUnknown)
-        assert talk.text(session) != ""
+        error = await answer.failure()
+        assert isinstance(error, OutcomeUnknown)
+        assert error.message in talk.text(session)
 
 
 @pytest.mark.requirement("C021")
