@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
+from acp_bridge.bridge.outbox_items import update_message
 from acp_bridge.bridge.prompting import Prompting
 from acp_bridge.bridge.timing import Clock, Deadlines
 from acp_bridge.core.commands import ReadTranscript, ResetSession, ResolveSession
@@ -60,6 +61,11 @@ class _Found(NamedTuple):
 
     replay: Replay | None
     entries: list[Recorded]
+
+    @property
+    def trimmed(self) -> int:
+        """How many entries its limits have dropped at the head."""
+        return self.replay.session.trimmed if self.replay is not None else 0
 
 
 class Opener:
@@ -120,7 +126,7 @@ class Opener:
                 cwd=request.cwd,
                 now=self._now_ms(),
                 live=[run_id for run_id in open_runs(found.entries) if self._is_here(run_id)],
-                is_trimmed=found.replay is not None and found.replay.session.trimmed > 0,
+                is_trimmed=found.trimmed > 0,
             )
         session = self._session(request, key, found)
         self._enter(session, found.replay)
@@ -128,11 +134,15 @@ class Opener:
             self._put(session, addition.record, addition.key)
         entries = found.entries + [addition.record for addition in added]
         is_offline = self._gateway.hello is None or transcript is None
-        running = self._running(entries, transcript)
-        await self._show(session, entries, running, found.replay)
+        begun = open_runs(entries)
+        running = [run_id for run_id in begun if self._may_go_on(run_id, transcript)]
+        for update in replay_updates(entries, running=running, trimmed=found.trimmed):
+            self._tell(session, update)
+            if self._outbox.is_full:
+                await self._outbox.room()
         if is_offline and found.replay is not None:
             self._tell(session, updates.message_chunk(OFFLINE, f"{self._new_id()}:bridge"))
-        self._close_lost(session, entries, running)
+        self._close_lost(session, [run_id for run_id in begun if run_id not in running])
         self._join(session, entries, running)
         return session
 
@@ -248,46 +258,25 @@ class Opener:
 
     # --- showing -------------------------------------------------------------------------
 
-    def _running(self, entries: list[Recorded], transcript: Transcript | None) -> list[RunId]:
-        """Runs that may go on: those that the gateway has in flight, or, if it cannot be asked,
-        all whose end is not recorded."""
-        open_here = open_runs(entries)
-        if transcript is None:
-            return open_here
-        return [
-            run_id for run_id in open_here if run_id == transcript.running or self._is_here(run_id)
-        ]
+    def _may_go_on(self, run_id: RunId, transcript: Transcript | None) -> bool:
+        """Of a run whose end is not recorded: the gateway has it in flight, or cannot be asked."""
+        return transcript is None or run_id == transcript.running or self._is_here(run_id)
 
     def _is_here(self, run_id: RunId) -> bool:
         return self._prompting.turns.has(run_id)
 
-    async def _show(
-        self,
-        session: Session,
-        entries: list[Recorded],
-        running: list[RunId],
-        stored: Replay | None,
-    ) -> None:
-        trimmed = stored.session.trimmed if stored else 0
-        for update in replay_updates(entries, running=running, trimmed=trimmed):
-            self._tell(session, update)
-            if self._outbox.is_full:
-                await self._outbox.room()
-
     def _tell(self, session: Session, update: Json) -> None:
-        params = updates.session_update(session.session_id, update)
-        message = {"jsonrpc": "2.0", "method": "session/update", "params": params}
+        message = update_message(session.session_id, update)
         self._outbox.put_message(message, session_id=session.session_id)
 
-    def _close_lost(self, session: Session, entries: list[Recorded], running: list[RunId]) -> None:
+    def _close_lost(self, session: Session, lost: list[RunId]) -> None:
         """Record what the replay said of runs that nobody can tell the end of."""
-        lost = to_jsonrpc(OutcomeUnknown())
-        for run_id in open_runs(entries):
-            if run_id not in running:
-                chunk = updates.message_chunk(INTERRUPTED, f"{run_id}:interrupted")
-                key = f"interrupted:{run_id}"
-                self._put(session, Recorded("update", chunk, run_id, 0), key)
-                self._put(session, Recorded("outcome", {"error": lost}, run_id, 0), f"{key}:end")
+        error = to_jsonrpc(OutcomeUnknown())
+        for run_id in lost:
+            chunk = updates.message_chunk(INTERRUPTED, f"{run_id}:interrupted")
+            key = f"interrupted:{run_id}"
+            self._put(session, Recorded("update", chunk, run_id, 0), key)
+            self._put(session, Recorded("outcome", {"error": error}, run_id, 0), f"{key}:end")
 
     def _join(self, session: Session, entries: list[Recorded], running: list[RunId]) -> None:
         """Take up turns that an earlier process began; the gateway is asked about each."""

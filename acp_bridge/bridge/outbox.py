@@ -88,7 +88,7 @@ class LedgerOutbox:
     def put_update(self, update: Json, entry: Entry) -> None:
         text = chunk_text(update, entry)
         if text is None:
-            message = update_message(update, entry)
+            message = update_message(entry.session_id, update)
             item = Item(weigh(update), message=message, entry=entry, at=self._now_ms())
             self._put(item, entry.session_id)
             return

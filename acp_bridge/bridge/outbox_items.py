@@ -9,8 +9,9 @@ from typing import Any
 
 from acp_bridge.core.effects import Record
 from acp_bridge.core.ports import Entry
-from acp_bridge.ids import Json
+from acp_bridge.ids import Json, SessionId
 from acp_bridge.wire import jsonrpc
+from acp_bridge.wire.updates import session_update
 
 MAX_TEXT = 256 * 1024
 """Bytes of text in one chunk's line: even escaped at its worst far below any editor's limit, and
@@ -73,17 +74,17 @@ class Chunk:
             self._entry.run_id,
             self._entry.generation,
         )
-        return Item(self.weight, message=update_message(update, entry), entry=entry, at=self._at)
+        message = update_message(entry.session_id, update)
+        return Item(self.weight, message=message, entry=entry, at=self._at)
 
     @property
     def _origin(self) -> tuple[Any, ...]:
         return _origin(self._update, self._entry)
 
 
-def update_message(update: Json, entry: Entry) -> Json:
+def update_message(session_id: SessionId, update: Json) -> Json:
     """The notification that shows an update."""
-    params = {"sessionId": entry.session_id, "update": update}
-    return jsonrpc.notification("session/update", params)
+    return jsonrpc.notification("session/update", session_update(session_id, update))
 
 
 def chunk_text(update: Json, entry: Entry) -> str | None:

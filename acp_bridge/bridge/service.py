@@ -164,15 +164,15 @@ class Bridge:
 
     async def load_session(self, request: OpenedSession) -> Json:
         """The ``session/load`` result, after the whole replay."""
-        session = await self._opener.load(request)
-        self._say_mcp(request.mcp_servers)
-        asyncio.get_running_loop().call_soon(self._refresh_soon, session)
-        return {}
+        return self._opened(request, await self._opener.load(request))
 
     async def resume_session(self, request: OpenedSession) -> Json:
         """The ``session/resume`` result, without any history."""
-        session = await self._opener.resume(request)
+        return self._opened(request, await self._opener.resume(request))
+
+    def _opened(self, request: OpenedSession, session: Session) -> Json:
         self._say_mcp(request.mcp_servers)
+        # After the answer: what is fresh is live, and no part of the history.
         asyncio.get_running_loop().call_soon(self._refresh_soon, session)
         return {}
 
