@@ -28,6 +28,8 @@ from acp_bridge.wire.content import image_block, text_block
 ADDED: Final = "(Added from the gateway's transcript; details of its tools are not available.)"
 RESUMED: Final = "(The gateway was restarted and went on with this turn by itself.)"
 
+_MASK: Final = "***"
+
 
 class Addition(NamedTuple):
     """An entry to be recorded. ``key`` is stable within the session."""
@@ -56,11 +58,9 @@ def additions(
     found: list[Addition] = []
     before: RunId | str = ""
     for turn in _kept(transcript.turns, known) if is_trimmed else transcript.turns:
-        run_id = turn.run_id or _name(turn)
+        run_id = _unmasked(turn.run_id or _name(turn), known, transcript.running)
         at = turn.at or now
-        is_running = run_id in live or (
-            transcript.running is not None and transcript.running == turn.run_id
-        )
+        is_running = run_id in live or run_id == transcript.running
         if turn.is_system and before in known and not is_running:
             found += _resumed(RunId(before), turn, cwd, at)
         elif run_id in known:
@@ -96,9 +96,21 @@ def _known_runs(entries: Iterable[Recorded]) -> dict[RunId, _Known]:
 def _kept(turns: Sequence[PastTurn], known: Collection[RunId]) -> Sequence[PastTurn]:
     """From the first known turn on; all of them if none is known, since they are then newer."""
     for number, turn in enumerate(turns):
-        if (turn.run_id or _name(turn)) in known:
+        if _unmasked(turn.run_id or _name(turn), known) in known:
             return turns[number:]
     return turns
+
+
+def _unmasked(shown: RunId, known: Iterable[RunId], running: RunId | None = None) -> RunId:
+    """The run that a transcript means. OpenClaw masks what looks like a credential, and the end
+    of a UUID may: ``5f56e886-f1b4-482c-8efc-75ab5ca61b47`` comes as ``5f56e886-f1b4-482c-8e***``.
+    """
+    begin, mask, end = shown.partition(_MASK)
+    if not mask:
+        return shown
+    runs = [*known, running] if running else known
+    fits = (each for each in runs if each.startswith(begin) and each.endswith(end))
+    return next(fits, shown)
 
 
 def _name(turn: PastTurn) -> RunId:

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import pytest
 
+from acp_bridge.app import new_id
 from acp_bridge.core import events as ev
 from acp_bridge.core.commands import (
     AbortRun,
@@ -25,10 +26,14 @@ from acp_bridge.core.commands import (
     SessionFacts,
     StartRun,
 )
+from acp_bridge.core.heal import additions
+from acp_bridge.core.replay import Recorded
 from acp_bridge.core.transcript import Part, SaidText, SaidThought, Transcript, UsedTool
 from acp_bridge.gateway.client import GatewayClient
 from acp_bridge.gateway.settings import GatewaySettings
 from acp_bridge.ids import RunId, SessionKey, ToolCallId
+from acp_bridge.wire.content import text_block
+from acp_bridge.wire.updates import message_chunk
 from tests.real.conftest import TURN
 from tests.real.gateway import TOKEN, Gateway
 from tests.support.client_rig import credentials
@@ -68,8 +73,8 @@ class Talker:
                 self._news.clear()
                 await self._news.wait()
 
-    def begin(self, text: str, *attachments: Attachment) -> RunId:
-        run_id = RunId(str(uuid.uuid4()))
+    def begin(self, text: str, *attachments: Attachment, run: str = "") -> RunId:
+        run_id = RunId(run or new_id())
         self.client.submit(StartRun(run_id, self.key, text, attachments))
         return run_id
 
@@ -149,7 +154,7 @@ async def test_a_session_is_read_as_it_was_had(gateway: Gateway, tmp_path: Path)
             await talk.say("fake:two"),
             await talk.say("/status"),
             await talk.say("fake:image", Attachment("image", "image/png", picture)),
-            RunId(uuid.uuid4().hex),
+            RunId(new_id()),
         ]
         sent = {"type": "image", "mimeType": "image/png", "content": picture}
         await other.prompt("fake:image of mine", key=key, run=runs[-1], attachments=[sent])
@@ -213,6 +218,24 @@ async def test_a_session_is_read_as_it_was_had(gateway: Gateway, tmp_path: Path)
     assert "failed" in error.error
     ended = {turn.stop_reason for turn in found.turns if turn not in (error, aborted)}
     assert ended == {"end_turn"}
+
+
+async def test_a_run_may_be_masked_and_is_known_all_the_same(
+    gateway: Gateway, tmp_path: Path
+) -> None:
+    run = "5f56e886-f1b4-482c-8efc-75ab5ca61b47"
+    async with talker(gateway, tmp_path, a_session()) as talk:
+        await talk.over(talk.begin("fake:say hello", run=run))
+        found = await talk.transcript(lambda found: found.turns[0].stop_reason is not None)
+    shown = found.turns[0].run_id
+    assert shown == ("5f56e886-f1b4-482c-8e***" if gateway.is_old else run)
+    prompt = {"prompt": [text_block("fake:say hello")]}
+    entries = [
+        Recorded("prompt", prompt, RunId(run), 1),
+        Recorded("update", message_chunk("hello", "m"), RunId(run), 2),
+        Recorded("outcome", {"stop_reason": "end_turn"}, RunId(run), 3),
+    ]
+    assert additions(entries, found, cwd="/w", now=4) == []
 
 
 async def test_what_a_history_leaves_out_is_read_all_the_same(

@@ -72,6 +72,26 @@ def test_what_both_have_adds_nothing() -> None:
     assert heal(entries, told) == []
 
 
+UUID, MASKED_UUID = "5f56e886-f1b4-482c-8efc-75ab5ca61b47", "5f56e886-f1b4-482c-8e***"
+
+
+@pytest.mark.parametrize("is_trimmed", [False, True])
+def test_a_run_whose_id_the_gateway_masks_is_known(is_trimmed: bool) -> None:
+    entries = recorded("r1", "hi", "Hello") + recorded(UUID, "again", "Sure")
+    told = transcript(past("r1"), past(MASKED_UUID, "again", SaidText("Sure")))
+    assert additions(entries, told, cwd="/w", now=NOW, is_trimmed=is_trimmed) == []
+
+
+def test_a_run_whose_id_the_gateway_masks_may_run_still() -> None:
+    told = transcript(past(MASKED_UUID, "hi", SaidText("Hel")), running=UUID)
+    assert heal([], told) == []
+
+
+def test_two_runs_that_mask_alike_in_part_are_two() -> None:
+    told = transcript(past(MASKED_UUID, "hi", SaidText("Hello")))
+    assert "Hello" in healed(recorded(f"0{UUID}", "other", "Yes"), told)
+
+
 @pytest.mark.requirement("C063")
 def test_the_rest_of_a_turn_that_ended_unheard_is_added_once() -> None:
     entries = recorded("r1", "hi", "Hello wor", ended=False)
