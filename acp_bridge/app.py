@@ -42,9 +42,9 @@ REQUEST_GRACE = 0.4
 """Seconds that requests already read get to be answered after the end of input."""
 TURN_GRACE = 0.3
 """Seconds that live turns get to end by the gateway's own word."""
+OUTBOX_GRACE = 0.5
+"""Seconds to record and write what is left; a little more than ``outbox.LAST_PATIENCE``."""
 CLOSE_GRACE = 0.2
-FLUSH_GRACE = 0.3
-
 
 Ending = int | GatewayError
 """What the process leaves with."""
@@ -106,8 +106,8 @@ async def _run(
             tasks.create_task(_read(settings, client, router, channel, leave))
             await asyncio.wait({leave})
             await bridge.stop(TURN_GRACE)
-            await outbox.flush(FLUSH_GRACE)
             outbox.close()
+            await outbox.ended(OUTBOX_GRACE)
             ledger.close()
             raise _Left  # noqa: TRY301 - it must leave through the group, to end it
     except* _Left:

@@ -8,6 +8,7 @@ mend (a lock, a server that is away, a full disk) is tried again, and otherwise 
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 import time
@@ -147,6 +148,9 @@ class LazyLedger:
                 self._tried_at = self._clock()
                 self._is_opening = False
                 is_late = self._is_closed
+            # All modules are there now, and most objects will stay: the garbage collector need not
+            # look at them again and again, which stops every thread for some 30 ms.
+            gc.freeze()
             self._has_tried.set()
         if is_late and opened is not None:
             opened.close()

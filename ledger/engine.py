@@ -2,7 +2,7 @@
 
 SQLite: the connection is given to SQLAlchemy ready-made, in a mode in which the driver opens no
 transactions of its own. A transaction that will write takes the write lock at once
-(``immediate``): one that reads first and then wants to write may be refused without waiting.
+(``IMMEDIATE``): one that reads first and then wants to write may be refused without waiting.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ SQLITE = "sqlite"
 POSTGRES = "postgresql+psycopg"
 
 _URL_HINT = "Write sqlite:////absolute/path/ledger.db or postgresql+psycopg://user@host/database."
+IMMEDIATE = {"begin": "BEGIN IMMEDIATE"}
+"""Execution options of a connection to a file: its transactions will write."""
+MANUAL = {"begin": None}
+"""Its transactions are begun and ended by the driver alone."""
+
 _CONNECT_SECONDS = 5
 _WAL_LIMIT = 4 * 1024 * 1024
 """Bytes that the write-ahead log keeps on the disk when it has been emptied."""
@@ -122,10 +127,9 @@ def sqlite_connection(
 
 
 def _begin(connection: Connection) -> None:
-    is_write = connection.get_execution_options().get("immediate", False)
-    # By the driver alone: this is in the way of every line that the editor is shown.
-    raw: Any = connection.connection.driver_connection
-    raw.execute("BEGIN IMMEDIATE" if is_write else "BEGIN")
+    if statement := connection.get_execution_options().get("begin", "BEGIN"):
+        raw: Any = connection.connection.driver_connection
+        raw.execute(statement)
 
 
 def server_engine(place: ServerPlace, *, lock_timeout: float) -> Engine:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -106,13 +104,18 @@ _OF_SQLSTATE: dict[str, _Kind] = {
 _CONFLICTS = ("40", "23505", "23503")
 
 
-@contextmanager
-def told_of(place: str) -> Iterator[None]:
+class told_of:  # noqa: N801 - reads as what it does
     """Turn what the database raises into ``LedgerError``; ``place`` says where it was."""
-    try:
-        yield
-    except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError, OSError) as error:
-        raise ledger_error(error, place) from error
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError, OSError)):
+            raise ledger_error(error, self._place) from error
 
 
 def ledger_error(error: Exception, place: str) -> LedgerError:

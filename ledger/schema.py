@@ -19,7 +19,7 @@ from pathlib import Path
 
 from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, text
 
-from ledger.engine import FilePlace, ServerPlace, file_engine, place_of, server_engine
+from ledger.engine import IMMEDIATE, FilePlace, ServerPlace, file_engine, place_of, server_engine
 from ledger.errors import LedgerCorrupt, SchemaAhead, SchemaBehind
 from ledger.failures import MIGRATE_HINT, told_of
 from ledger.files import locked, prepare
@@ -99,7 +99,7 @@ def upgrade_file(place: FilePlace) -> tuple[str | None, str]:
     # Without foreign keys: a table that is made anew would take its dependents with it.
     engine = file_engine(place.path, lock_timeout=UPGRADE_SECONDS, foreign_keys=False)
     try:
-        with engine.connect().execution_options(immediate=True) as connection, connection.begin():
+        with engine.connect().execution_options(**IMMEDIATE) as connection, connection.begin():
             before = found_version(connection)
             match standing(before):
                 case Standing.CURRENT:

@@ -6,13 +6,14 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TypeVar
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from ledger import queries
+from ledger.engine import MANUAL
 from ledger.errors import LedgerClosed, LedgerError
 from ledger.failures import is_conflict, told_of
 from ledger.housekeeping import keep_limits
@@ -69,9 +70,8 @@ class SqlLedger:
             self._check_open()
             done = self._write(lambda connection: self._apply(connection, changes))
             self._allowance -= done.bytes
-            times = [at for change in changes if (at := getattr(change, "at", None)) is not None]
-            if times and (done.has_new_session or self._allowance <= 0):
-                self._keep_limits(max(times))
+            if done.has_new_session or self._allowance <= 0:
+                self._keep_limits(changes)
 
     def read(self, session_id: str) -> Replay | None:
         with self._reading() as connection:
@@ -120,8 +120,12 @@ class SqlLedger:
         transaction.apply(changes)
         return transaction
 
-    def _keep_limits(self, now: int) -> None:
+    def _keep_limits(self, changes: Sequence[Change]) -> None:
         """What was written is written: a failure here is no failure of the write."""
+        times = [at for change in changes if (at := getattr(change, "at", None)) is not None]
+        if not times:
+            return
+        now = max(times)
         try:
             self._allowance = self._write(
                 lambda connection: keep_limits(
@@ -148,15 +152,21 @@ class SqlLedger:
         if self._is_server:
             with self._engine.begin() as connection:
                 return work(connection)
-        # A file cannot go away like a server: its connection is kept, which saves a part of the
-        # time that every line waits.
+        # A file cannot go away like a server: its connection is kept, and its transactions are
+        # the driver's own. That halves the time that every line waits.
         if self._kept is None:
-            self._kept = self._engine.connect().execution_options(immediate=True)
+            self._kept = self._engine.connect().execution_options(**MANUAL)
+        driver: Any = self._kept.connection.driver_connection
         try:
-            with self._kept.begin():
-                return work(self._kept)
-        except (DBAPIError, sqlite3.Error):
-            self._kept.invalidate()
-            self._kept.close()
-            self._kept = None
+            driver.execute("BEGIN IMMEDIATE")
+            result = work(self._kept)
+            driver.execute("COMMIT")
+        except BaseException as error:
+            with suppress(sqlite3.Error):
+                driver.execute("ROLLBACK")
+            if isinstance(error, (DBAPIError, sqlite3.Error)):
+                self._kept.invalidate()
+                self._kept.close()
+                self._kept = None
             raise
+        return result

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, CursorResult, Insert, Select, Update
+from sqlalchemy import Connection, Insert, Select, Update
 
 
 class Statement:
@@ -19,20 +19,27 @@ class Statement:
         self._statement = statement
         self._compiled: dict[str, tuple[str, list[str] | None]] = {}
 
-    def execute(self, connection: Connection, values: Mapping[str, Any]) -> CursorResult[Any]:
-        """Execute with one set of values, by the names of the parameters."""
-        text, order = self._for(connection)
-        if order is None:
-            return connection.exec_driver_sql(text, dict(values))
-        return connection.exec_driver_sql(text, tuple([values[name] for name in order]))
+    def first(self, connection: Connection, values: Mapping[str, Any]) -> Any:
+        """The first row of a query, as a sequence; None if there is none."""
+        return self._execute(connection, values).fetchone()
 
-    def execute_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    def run(self, connection: Connection, values: Mapping[str, Any]) -> None:
+        """Execute with one set of values, by the names of the parameters."""
+        self._execute(connection, values)
+
+    def run_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Execute with each set of values."""
         text, order = self._for(connection)
         if order is None:
             connection.exec_driver_sql(text, [dict(row) for row in rows])
         else:
-            connection.exec_driver_sql(text, [tuple([row[n] for n in order]) for row in rows])
+            _raw(connection).executemany(text, [[row[name] for name in order] for row in rows])
+
+    def _execute(self, connection: Connection, values: Mapping[str, Any]) -> Any:
+        text, order = self._for(connection)
+        if order is None:
+            return connection.exec_driver_sql(text, dict(values))
+        return _raw(connection).execute(text, [values[name] for name in order])
 
     def _for(self, connection: Connection) -> tuple[str, list[str] | None]:
         dialect = connection.dialect
@@ -42,3 +49,7 @@ class Statement:
             order = getattr(compiled, "positiontup", None)  # None where parameters have names
             found = self._compiled[dialect.name] = compiled.string, order
         return found
+
+
+def _raw(connection: Connection) -> Any:
+    return connection.connection.driver_connection

@@ -59,21 +59,21 @@ def locked_state(
     """Read a session's row and lock it; None if it is not there (or another process works on it,
     with ``skip_locked``)."""
     statement = _STATE_IF_FREE if skip_locked else _STATE
-    row = statement.execute(connection, {"id": clean(session_id)}).first()
-    return None if row is None else SessionState(**row._mapping)
+    row = statement.first(connection, {"id": clean(session_id)})
+    return None if row is None else SessionState(*row)
 
 
 def save(connection: Connection, states: Sequence[SessionState]) -> None:
     """Write back what has changed."""
     for state in states:
         values = {f"new_{name}": getattr(state, name) for name in _SAVED}
-        _SAVE.execute(connection, {"id": state.session_id, **values})
+        _SAVE.run(connection, {"id": state.session_id, **values})
 
 
 def insert_entries(connection: Connection, rows: list[Row]) -> None:
     """Insert rows of ``entries`` with clean texts; the counters are the caller's."""
     if rows:
-        _INSERT_ENTRY.execute_many(connection, rows)
+        _INSERT_ENTRY.run_many(connection, rows)
 
 
 def insert_new(connection: Connection, table: Table, row: Row) -> bool:

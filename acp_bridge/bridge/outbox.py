@@ -41,6 +41,9 @@ _log = logging.getLogger(__name__)
 DEFAULT_LIMIT = 8 * 1024 * 1024
 """Bytes that may wait before the outbox counts as full: some minutes of a model's text."""
 
+LAST_PATIENCE = 0.4
+"""Seconds for which the end of a conversation is tried to be recorded."""
+
 MAX_LINE = 16 * 1024 * 1024
 """Lines stay below this; one editor in the field closes its connection at it."""
 
@@ -80,6 +83,7 @@ class LedgerOutbox:
         self._is_closed = False
         # Of the thread alone.
         self._is_gone = False
+        self._ended = asyncio.Event()
         threading.Thread(target=self._run, name="outbox", daemon=True).start()
 
     def put_message(self, message: Json, *, session_id: SessionId | None = None) -> None:
@@ -123,10 +127,18 @@ class LedgerOutbox:
         return True
 
     def close(self) -> None:
-        """Let the thread end once all that is queued is written. What is put later is lost."""
+        """Let the thread end once all that is queued is recorded and written. What is put later
+        is lost."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
+
+    async def ended(self, timeout: float) -> bool:
+        """Wait for the thread's end, at most ``timeout`` seconds; whether it has come."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._ended.wait()
+        return self._ended.is_set()
 
     # --- on the loop ---------------------------------------------------------------------
 
@@ -170,12 +182,14 @@ class LedgerOutbox:
                 self._show(batch)
                 weight = sum(item.weight for item in batch)
                 self._call(weight, [item.shown for item in batch if item.shown])
+            self._recorder.finish(LAST_PATIENCE, time.sleep)
         finally:
             # Without its thread the bridge is as deaf as without its editor; a bug must end it
             # and not leave it hanging.
             if not self._is_closed:
                 self.close()
                 self._call(0, [self._on_gone])
+            self._call(0, [self._ended.set])
 
     def _take(self) -> list[Item]:
         while True:

@@ -21,6 +21,7 @@ from ledger import (
     DeleteSession,
     EventLedger,
     Incomplete,
+    LedgerBusy,
     LedgerError,
     NewEntry,
     NewSession,
@@ -37,6 +38,10 @@ MAX_WAITING = 8 * 1024 * 1024
 """Bytes, counted approximately, that may wait for a ledger that does not answer."""
 RETRY = 0.25
 """Seconds between two tries while it does not answer: what is shown must not wait for each."""
+LOCK_PATIENCE = 2.0
+"""Seconds that a lock may last before somebody is told: where several bridges share a ledger they
+now and then wait for each other."""
+_PAUSE = 0.02
 
 
 class Waiting(NamedTuple):
@@ -59,6 +64,7 @@ class Recorder:
         self._weight = 0
         self._lost: set[str] = set()
         self._tried_at = 0.0
+        self._failing_since: float | None = None
         self._has_warned = False
 
     @property
@@ -90,6 +96,20 @@ class Recorder:
         if self._waiting and self._clock() - self._tried_at >= RETRY:
             self._drain()
 
+    def finish(self, patience: float, pause: Callable[[float], object]) -> None:
+        """Write what waits, for at most ``patience`` seconds: there is no later. A lock is often
+        free again in a moment. ``pause`` waits for the given seconds."""
+        until = self._clock() + patience
+        while self._waiting:
+            self._drain()
+            if self._clock() >= until:
+                break
+            if self._waiting:
+                pause(_PAUSE)
+        if self._waiting and not self._has_warned:
+            fields = {"updates": len(self._waiting)}
+            _log.warning("the end of the conversation is not recorded", extra={"fields": fields})
+
     def _drain(self) -> None:
         self._tried_at = self._clock()
         batch = list(self._waiting)
@@ -100,9 +120,11 @@ class Recorder:
         self._weight = 0
         if error is not None:
             self._one_by_one(batch)
-        elif self._has_warned:
-            self._has_warned = False
-            _log.warning("the conversation is recorded again")
+        else:
+            self._failing_since = None
+            if self._has_warned:
+                self._has_warned = False
+                _log.warning("the conversation is recorded again")
         for session_id in self._lost:
             self._written([Incomplete(session_id)])
         self._lost.clear()
@@ -121,12 +143,20 @@ class Recorder:
         try:
             self._ledger.write(changes)
         except LedgerError as error:
-            level = logging.DEBUG if self._has_warned else logging.WARNING
-            self._has_warned = True
-            fields = {"reason": error.message, "hint": error.hint}
-            _log.log(level, "the conversation is not recorded", extra={"fields": fields})
+            self._tell(error)
             return error
         return None
+
+    def _tell(self, error: LedgerError) -> None:
+        now = self._clock()
+        if self._failing_since is None:
+            self._failing_since = now
+        is_passing = isinstance(error, LedgerBusy) and now - self._failing_since < LOCK_PATIENCE
+        is_news = not self._has_warned and not is_passing
+        self._has_warned = self._has_warned or is_news
+        level = logging.WARNING if is_news else logging.DEBUG
+        fields = {"reason": error.message, "hint": error.hint}
+        _log.log(level, "the conversation is not recorded", extra={"fields": fields})
 
     def _bound(self) -> None:
         while self._weight > MAX_WAITING and self._waiting:

@@ -25,6 +25,7 @@ CHUNKS = 60
 PACE = 0.05
 LOCKED = range(10, 50)
 """Chunks during which another process has the ledger for itself: some seconds."""
+LOCKED_AT_THE_END = 0.2
 
 
 def ledger_file(home: Path) -> Path:
@@ -129,6 +130,30 @@ async def test_another_process_that_holds_the_ledger_delays_no_chunk(
     longest = max(after - before for before, after in pairwise(arrivals))
     assert longest < PACE + scaled(0.2)
     assert recorded_text(ledger_file(home), session) == turn.text
+
+
+@pytest.mark.requirement("C070")
+async def test_what_is_said_last_is_recorded_though_the_ledger_is_locked_as_the_editor_leaves(
+    bridge: Start, home: Path
+) -> None:
+    locks: list[sqlite3.Connection] = []
+
+    async def locking(run: RunContext) -> None:
+        other = sqlite3.connect(ledger_file(home), isolation_level=None)
+        other.execute("BEGIN EXCLUSIVE")
+        locks.append(other)
+        await run.text("the last word")
+
+    async with DemoGateway(locking, pace=0) as gateway, bridge(gateway) as editor:
+        session = await editor.open(home)
+        turn = editor.prompt(session, "Hello")
+        assert await turn == "end_turn"
+        editor.close_stdin()
+        await asyncio.sleep(LOCKED_AT_THE_END)  # what is tested is a lock that lasts this long
+        locks[0].close()
+        await editor.wait_exit()
+        assert editor.stderr == ""
+    assert recorded_text(ledger_file(home), session) == "the last word"
 
 
 @pytest.mark.requirement("C087")

@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Connection, event
 
 from ledger import (
     BadLedgerUrl,
@@ -192,7 +192,8 @@ def test_a_path_through_a_file(tmp_path: Path) -> None:
 def test_a_full_disk_is_told_and_afterwards_all_goes_on(open_file: Open) -> None:
     ledger = open_file()
     ledger.write([session(), entry("one")])
-    with pytest.raises(LedgerFull, match="no space left") as caught, full_disk(ledger):
+    fill_disk(ledger)
+    with pytest.raises(LedgerFull, match="no space left") as caught:
         ledger.write([entry("two"), entry("x" * 5_000_000), entry("three")])
     assert caught.value.is_retryable
     assert texts(ledger) == ["one"]
@@ -212,22 +213,11 @@ def test_a_disk_that_is_full_from_the_start(
         open_ledger(f"sqlite:///{path}")
 
 
-class full_disk:  # noqa: N801 - reads as what it does
-    """Until the end of the block the file may not grow."""
-
-    def __init__(self, ledger: EventLedger) -> None:
-        self._engine: Engine = ledger._engine  # type: ignore[attr-defined]  # of an SqlLedger
-
-    def __enter__(self) -> None:
-        event.listen(self._engine, "begin", self._shrink)
-
-    def __exit__(self, *_: object) -> None:
-        event.remove(self._engine, "begin", self._shrink)
-
-    @staticmethod
-    def _shrink(connection: object) -> None:
-        raw: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[attr-defined]  # of SQLAlchemy
-        raw.execute("PRAGMA max_page_count = 1")
+def fill_disk(ledger: EventLedger) -> None:
+    """From now on the file may not grow, as far as the open connection is concerned."""
+    kept: Connection = ledger._kept  # type: ignore[attr-defined]  # of an SqlLedger
+    driver: sqlite3.Connection = kept.connection.driver_connection  # type: ignore[assignment]  # SQLite's
+    driver.execute("PRAGMA max_page_count = 1")
 
 
 def test_an_unknown_failure_of_the_database_is_an_error_of_the_ledger(

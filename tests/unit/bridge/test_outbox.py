@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pytest
 
 from acp_bridge.bridge.outbox import MAX_LINE
-from acp_bridge.bridge.recorder import MAX_WAITING, RETRY, Recorder
+from acp_bridge.bridge.recorder import LOCK_PATIENCE, MAX_WAITING, RETRY, Recorder
 from acp_bridge.core.effects import Record
 from acp_bridge.core.ports import Entry
 from acp_bridge.errors import OutcomeUnknown, RunFailed, to_jsonrpc
@@ -304,12 +304,11 @@ async def test_a_prompt_opens_its_run_and_the_outcome_closes_it(
 
 
 @pytest.mark.requirement("C070")
-@pytest.mark.requirement("C070")
-async def test_what_a_locked_ledger_does_not_take_is_shown_and_written_when_it_recovers(
+async def test_what_a_full_ledger_does_not_take_is_shown_and_written_when_it_recovers(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with held_outbox() as held:
-        held.ledger.fail_with = LedgerBusy("locked")
+        held.ledger.fail_with = LedgerFull("full")
         confirmed = asyncio.Event()
         for number in range(5):
             held.put_chunk("secret text", message_id=str(number))
@@ -345,14 +344,84 @@ async def test_a_ledger_that_refuses_for_good_makes_its_session_incomplete() -> 
         assert held.wire.texts(S1) == ["a"]
 
 
-def test_what_does_not_fit_into_the_buffer_makes_its_session_incomplete() -> None:
+@pytest.mark.parametrize(("seconds", "warnings"), [(LOCK_PATIENCE - 0.1, 0), (LOCK_PATIENCE, 2)])
+def test_a_lock_is_worth_a_word_only_when_it_lasts(
+    seconds: float, warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger, now = opened_ledger(), 0.0
+    recorder = Recorder(ledger, lambda: now)
+    ledger.fail_with = LedgerBusy("locked")
+    recorder.record([an_entry()])
+    now += seconds
+    recorder.retry()
+    ledger.fail_with = None
+    now += RETRY
+    recorder.retry()
+    assert payloads(ledger, S1) == [{"n": 1}]
+    assert len([r for r in caplog.records if r.levelno >= logging.WARNING]) == warnings
+
+
+def test_each_lock_has_its_own_patience(caplog: pytest.LogCaptureFixture) -> None:
+    ledger, now = opened_ledger(), 0.0
+    recorder = Recorder(ledger, lambda: now)
+    for _ in range(3):
+        ledger.fail_with = LedgerBusy("locked")
+        recorder.record([an_entry()])
+        ledger.fail_with = None
+        now += LOCK_PATIENCE
+        recorder.retry()
+    assert len(payloads(ledger, S1)) == 3
+    assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("is_free_in_time", [True, False])
+def test_at_the_end_a_locked_ledger_is_waited_for(
+    is_free_in_time: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger, now = opened_ledger(), 0.0
+    recorder = Recorder(ledger, lambda: now)
+    ledger.fail_with = LedgerBusy("locked")
+
+    def pause(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        if is_free_in_time and now > 0.1:
+            ledger.fail_with = None
+
+    recorder.record([an_entry()])
+    recorder.finish(0.3, pause)
+    warnings = [r.message for r in caplog.records if r.levelno >= logging.WARNING]
+    assert payloads(ledger, S1) == ([{"n": 1}] if is_free_in_time else [])
+    assert warnings == ([] if is_free_in_time else ["the end of the conversation is not recorded"])
+
+
+async def test_the_outbox_ends_when_the_ledger_has_taken_all() -> None:
+    async with held_outbox() as held:
+        held.ledger.fail_with = LedgerBusy("locked")
+        held.put_chunk("a")
+        await held.flush()
+        held.outbox.close()
+        held.ledger.fail_with = None
+        assert await held.outbox.ended(WAIT)
+        assert held.recorded() == [chunk("a")]
+
+
+def opened_ledger() -> WatchedLedger:
     ledger = WatchedLedger()
     ledger.write([NewSession(name, name, "/w", 1) for name in SESSIONS])
-    now = 0.0
+    return ledger
+
+
+def an_entry(session_id: SessionId = S1, weight: int = 10) -> tuple[Entry, int, int]:
+    return Entry(session_id, Record("update", {"n": 1})), 1, weight
+
+
+def test_what_does_not_fit_into_the_buffer_makes_its_session_incomplete() -> None:
+    ledger, now = opened_ledger(), 0.0
     recorder = Recorder(ledger, lambda: now)
     ledger.fail_with = LedgerFull("disk full")
     for session_id, weight in ((S1, MAX_WAITING), (S2, 10)):
-        recorder.record([(Entry(session_id, Record("update", {"n": 1})), 1, weight)])
+        recorder.record([an_entry(session_id, weight)])
     ledger.fail_with = None
     now += RETRY
     recorder.retry()
