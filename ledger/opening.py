@@ -30,6 +30,7 @@ from ledger.failures import told_of
 from ledger.files import locked, prepare
 from ledger.health import Content, Finding, inspect, set_aside
 from ledger.network import is_network_path as is_on_network
+from ledger.redaction import Redact, keep_all
 from ledger.retention import Limits
 from ledger.schema import (
     UPGRADE_SECONDS,
@@ -52,6 +53,7 @@ def open_ledger(
     owner: str | None = None,
     host: str | None = None,
     lock_timeout: float = 5.0,
+    redact: Redact = keep_all,
     is_network_path: Callable[[Path], bool] = is_on_network,
 ) -> SqlLedger:
     """See ``ledger.open_ledger``."""
@@ -75,6 +77,7 @@ def open_ledger(
         limits=limits or Limits(),
         owner=owner,
         host=host,
+        redact=redact,
         refusal=refusal,
     )
 
