@@ -18,9 +18,11 @@ from acp_bridge.core.commands import (
     StartRun,
 )
 from acp_bridge.core.events import (
+    ApprovalsListed,
     EndKind,
     GatewayEvent,
     Hello,
+    PermissionAsked,
     PermissionSettled,
     RunAccepted,
     RunEnded,
@@ -218,8 +220,15 @@ class OpenClawDialect:
                 return self._inquiry_answered(context, said, response.error, now)
             case _ApprovalsRequest():
                 server_ms = now * 1000 + self._server_offset
-                waiting = as_list(response.payload)
-                return [(None, approval_to_event(as_object(e), server_ms)) for e in waiting]
+                if not response.ok:
+                    return []
+                waiting = [
+                    approval_to_event(as_object(each), server_ms)
+                    for each in as_list(response.payload)
+                ]
+                asked = [each for each in waiting if isinstance(each, PermissionAsked)]
+                listed = ApprovalsListed(frozenset(each.approval_id for each in asked))
+                return [(None, event) for event in (*waiting, listed)]
             case _:
                 assert_never(context)
 
