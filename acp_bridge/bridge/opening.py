@@ -21,7 +21,13 @@ from acp_bridge.core.effects import Record
 from acp_bridge.core.heal import Addition, additions
 from acp_bridge.core.live_turn import Turn
 from acp_bridge.core.ports import Entry, Outbox
-from acp_bridge.core.replay import INTERRUPTED, Recorded, open_runs, replay_updates
+from acp_bridge.core.replay import (
+    INTERRUPTED,
+    Recorded,
+    open_runs,
+    replay_updates,
+    runs_at_gateway,
+)
 from acp_bridge.core.sessions import (
     CreationLimit,
     Route,
@@ -135,7 +141,8 @@ class Opener:
         entries = found.entries + [addition.record for addition in added]
         is_offline = self._gateway.hello is None or transcript is None
         begun = open_runs(entries)
-        running = [run_id for run_id in begun if self._may_go_on(run_id, transcript)]
+        other = runs_at_gateway(entries)
+        running = [r for r in begun if self._may_go_on(r, other.get(r, r), transcript)]
         for update in replay_updates(entries, running=running, trimmed=found.trimmed):
             self._tell(session, update)
             if self._outbox.is_full:
@@ -258,9 +265,10 @@ class Opener:
 
     # --- showing -------------------------------------------------------------------------
 
-    def _may_go_on(self, run_id: RunId, transcript: Transcript | None) -> bool:
-        """Of a run whose end is not recorded: the gateway has it in flight, or cannot be asked."""
-        return transcript is None or run_id == transcript.running or self._is_here(run_id)
+    def _may_go_on(self, run_id: RunId, there: RunId, transcript: Transcript | None) -> bool:
+        """Of a run whose end is not recorded: the gateway has it in flight, perhaps under another
+        name, or cannot be asked."""
+        return transcript is None or there == transcript.running or self._is_here(run_id)
 
     def _is_here(self, run_id: RunId) -> bool:
         return self._prompting.turns.has(run_id)
@@ -283,7 +291,7 @@ class Opener:
         for run_id in running:
             if self._is_here(run_id):
                 continue
-            shown = [e.payload for e in entries if e.run_id == run_id and e.kind == "update"]
+            shown = [(e.kind, e.payload) for e in entries if e.run_id == run_id]
             turn = Turn.reattached(
                 session.session_id, run_id, session.session_key, cwd=session.cwd, shown=shown
             )

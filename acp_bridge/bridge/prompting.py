@@ -19,7 +19,7 @@ from acp_bridge.core.sessions import Session
 from acp_bridge.core.turns import Turns
 from acp_bridge.errors import BridgeError, GatewayError, LocalProtocolError
 from acp_bridge.gateway.port import Gateway
-from acp_bridge.ids import ApprovalId, Generation, Json, RunId, SessionId
+from acp_bridge.ids import ApprovalId, Generation, Json, RunId, SessionId, SessionKey
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +75,7 @@ class Prompting:
             fx.Disarm: lambda turn, _effect: self._disarm(turn),
             fx.AskPermission: self._ask,
             fx.WithdrawPermission: lambda _turn, effect: self._withdraw(effect),
+            fx.Follow: lambda turn, effect: self.turns.follow(effect.run_id, turn),
             fx.Release: lambda turn, _effect: self._release(turn),
         }
 
@@ -100,6 +101,7 @@ class Prompting:
         """Take up a turn that an earlier process began. What it shows comes after whatever is
         being answered now."""
         self.turns.add(turn)
+        self.turns.follow(turn.run_at_gateway, turn)
         log.info("turn taken up", extra={"fields": _ids(turn)})
         if self._generation is not None:
             loop = asyncio.get_running_loop()
@@ -186,6 +188,12 @@ class Prompting:
         else:
             self._stalls.heard(turn.run_id)
         self.carry_out(turn, effects)
+
+    def run_seen(self, run_id: RunId, session_key: SessionKey) -> None:
+        """A run that was not begun here is at work in one of our sessions of the gateway."""
+        turn = None if self.turns.has(run_id) else self.turns.running_with_key(session_key)
+        if turn is not None:
+            self.carry_out(turn, turn.run_seen(run_id))
 
     def permission_asked(self, asked: ev.PermissionAsked, turn: Turn) -> None:
         """An approval that belongs to this turn."""

@@ -264,6 +264,9 @@ class Bridge:
             case ev.LinkLost():
                 log.info("link lost", extra={"fields": {"why": event.reason}})
                 self._prompting.link_lost(event)
+            case ev.RunSeen():
+                for session in self._sessions.with_key(event.session_key, self._default_agent()):
+                    self._prompting.run_seen(event.run_id, session.session_key)
             case ev.PermissionAsked():
                 self._permission_asked(event)
             case ev.PermissionClosed() | ev.PermissionSettled() | ev.ApprovalsListed():
@@ -272,8 +275,8 @@ class Bridge:
                 self._session_changed(event)
             case ev.GatewayStopping():
                 log.info("gateway is stopping", extra={"fields": {"why": event.reason}})
-            case ev.Unreadable():
-                log.info("unreadable frame", extra={"fields": {"why": event.reason}})
+            case ev.Unreadable(reason):
+                log.info("unreadable frame", extra={"fields": {"why": reason}})
             case _:
                 self._prompting.run_event(event)
 

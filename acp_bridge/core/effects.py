@@ -51,6 +51,7 @@ class DeadlineKind(StrEnum):
     CANCEL = "cancel"
     RECONNECT = "reconnect"
     PROBE = "probe"
+    RESUME = "resume"
     DRAIN = "drain"
     LINGER = "linger"
 
@@ -82,6 +83,12 @@ class WithdrawPermission(NamedTuple):
     approval_id: ApprovalId
 
 
+class Follow(NamedTuple):
+    """The turn's work goes on as this run of the gateway: its events belong to the turn."""
+
+    run_id: RunId
+
+
 class Release(NamedTuple):
     """The turn's run is over at the gateway: the session's next prompt may be sent."""
 
@@ -98,5 +105,6 @@ Effect = (
     | Disarm
     | AskPermission
     | WithdrawPermission
+    | Follow
     | Release
 )

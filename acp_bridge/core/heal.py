@@ -20,13 +20,12 @@ from acp_bridge.core.chunks import Chunk, TextTrack, ThoughtTrack
 from acp_bridge.core.replay import Recorded
 from acp_bridge.core.tool_calls import ToolCalls
 from acp_bridge.core.transcript import PastTurn, SaidText, SaidThought, Transcript, UsedTool
-from acp_bridge.core.turn_view import relive
+from acp_bridge.core.turn_view import RESUMED, relive
 from acp_bridge.ids import Json, RunId
 from acp_bridge.wire import updates
 from acp_bridge.wire.content import image_block, text_block
 
 ADDED: Final = "(Added from the gateway's transcript; details of its tools are not available.)"
-RESUMED: Final = "(The gateway was restarted and went on with this turn by itself.)"
 
 _MASK: Final = "***"
 
@@ -61,8 +60,9 @@ def additions(
         run_id = _unmasked(turn.run_id or _name(turn), known, transcript.running)
         at = turn.at or now
         is_running = run_id in live or run_id == transcript.running
-        if turn.is_system and before in known and not is_running:
-            found += _resumed(RunId(before), turn, cwd, at)
+        if turn.is_system and before in known:
+            if not is_running and before not in live:
+                found += _resumed(RunId(before), known.get(run_id), turn, cwd, at)
         elif run_id in known:
             if not is_running and not known[run_id].is_ended:
                 found += _rest(run_id, known[run_id], turn, cwd, at)
@@ -82,14 +82,19 @@ class _Known(NamedTuple):
 
 def _known_runs(entries: Iterable[Recorded]) -> dict[RunId, _Known]:
     known: dict[RunId, _Known] = {}
+    names: dict[RunId, RunId] = {}
     for entry in entries:
         if entry.run_id is None:
             continue
-        run = known.setdefault(entry.run_id, _Known([], is_ended=False))
+        name = names.get(entry.run_id, entry.run_id)
+        run = known.setdefault(name, _Known([], is_ended=False))
         if entry.kind == "update":
             run.updates.append(entry.payload)
         elif entry.kind == "outcome":
-            known[entry.run_id] = run._replace(is_ended=True)
+            known[name] = run._replace(is_ended=True)
+        elif entry.kind == "resumed":  # what follows belongs to the other part
+            known[name] = run._replace(is_ended=True)
+            names[entry.run_id] = RunId(entry.payload["runId"])
     return known
 
 
@@ -135,9 +140,11 @@ def _whole(run_id: RunId, before: RunId | str, turn: PastTurn, cwd: str, at: int
     return writer.written
 
 
-def _rest(run_id: RunId, known: _Known, turn: PastTurn, cwd: str, at: int) -> list[Addition]:
+def _rest(
+    run_id: RunId, known: _Known, turn: PastTurn, cwd: str, at: int, prefix: str | None = None
+) -> list[Addition]:
     """The part of a turn that fell into a gap."""
-    writer = _Writer(run_id, at)
+    writer = _Writer(run_id, at, prefix=prefix)
     tools = ToolCalls(cwd)
     text, thoughts = TextTrack(), ThoughtTrack()
     for update in known.updates:
@@ -156,9 +163,15 @@ def _rest(run_id: RunId, known: _Known, turn: PastTurn, cwd: str, at: int) -> li
     return writer.written
 
 
-def _resumed(run_id: RunId, turn: PastTurn, cwd: str, at: int) -> list[Addition]:
-    """Work that the gateway went on with under another name: the rest of the turn before."""
-    writer = _Writer(run_id, at, prefix=f"resumed:{turn.run_id or _name(turn)}")
+def _resumed(
+    run_id: RunId, known: _Known | None, turn: PastTurn, cwd: str, at: int
+) -> list[Addition]:
+    """Work that the gateway went on with under another name: the rest of the turn before, as far
+    as it was not seen live."""
+    prefix = f"resumed:{turn.run_id or _name(turn)}"
+    if known is not None:
+        return [] if known.is_ended else _rest(run_id, known, turn, cwd, at, prefix)
+    writer = _Writer(run_id, at, prefix=prefix)
     writer.say(RESUMED)
     writer.parts(turn, ToolCalls(cwd))
     writer.end(turn)

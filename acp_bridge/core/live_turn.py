@@ -13,12 +13,10 @@ from typing import Final, assert_never
 from acp_bridge.core import effects as fx
 from acp_bridge.core import endings
 from acp_bridge.core import events as ev
-from acp_bridge.core.commands import AbortRun, ProbeRun, StartRun
+from acp_bridge.core.commands import ProbeRun, StartRun
 from acp_bridge.core.endings import Ending
-from acp_bridge.core.open_permissions import OpenPermissions
-from acp_bridge.core.tool_calls import ToolCalls
-from acp_bridge.core.turn import Trigger, TurnState, next_state
-from acp_bridge.core.turn_view import TurnView
+from acp_bridge.core.turn import Trigger, TurnState
+from acp_bridge.core.turn_base import TurnBase
 from acp_bridge.errors import BridgeError, Detached, GatewayTimeout
 from acp_bridge.ids import Json, RunId, SessionId, SessionKey
 
@@ -33,34 +31,12 @@ _OF_REPORT: Final = {
     ev.RunState.FAILED: Trigger.ERRORED,
     ev.RunState.NOT_TAKEN: Trigger.PROBE_NOT_TAKEN,
     ev.RunState.UNKNOWN: Trigger.PROBE_UNKNOWN,
+    ev.RunState.CUT: Trigger.PROBE_CUT,
 }
 
 
-class Turn:
+class Turn(TurnBase):
     """One prompt turn. Every public method returns the effects to carry out, in order."""
-
-    def __init__(self, session_id: SessionId, command: StartRun, *, cwd: str, prompt: Json) -> None:
-        self.session_id = session_id
-        self.command = command
-        self.state = TurnState.NEW
-        self.is_over = True
-        """Whether nothing of this turn runs at the gateway (any more)."""
-        self._prompt = prompt
-        self._serial = 0
-        self._is_recorded = False
-        self._has_slot = False
-        self._is_link_up = False
-        self._is_acknowledged = False
-        self._is_cancel_wanted = False
-        self._is_abort_under_way = False
-        self._winds_down = False
-        self.doubts = 0
-        """How often in a row the gateway did not know the silent run."""
-        self._resends = 0
-        self._sends = 0
-        self._tools = ToolCalls(cwd)
-        self._view = TurnView(command.run_id, self._tools)
-        self.permissions = OpenPermissions(session_id, command.run_id, self._tools)
 
     @classmethod
     def reattached(
@@ -70,34 +46,35 @@ class Turn:
         session_key: SessionKey,
         *,
         cwd: str,
-        shown: Iterable[Json],
+        shown: Iterable[tuple[str, Json]],
     ) -> Turn:
         """A turn that an earlier process began and nobody has seen end.
 
-        ``shown`` are the updates that were shown of it. It waits for :meth:`link_up`, which asks
-        the gateway what became of it; its answer goes to nobody.
+        ``shown`` are its entries in the ledger, each with its kind. It waits for :meth:`link_up`,
+        which asks the gateway what became of it; its answer goes to nobody.
         """
         turn = cls(session_id, StartRun(run_id, session_key, ""), cwd=cwd, prompt={})
         turn.state = TurnState.SUSPENDED
         turn.is_over = False
         turn._is_acknowledged = True  # a prompt that may have run is never sent again
-        turn._view.relive(shown)
+        for kind, payload in shown:
+            if kind == "update":
+                turn._view.relive([payload])
+            elif kind == "resumed":
+                turn._is_resumed = True
+                turn.run_at_gateway = RunId(payload["runId"])
+                turn._view.resumed(turn.run_at_gateway)
         return turn
 
     @property
-    def run_id(self) -> RunId:
-        """The run's id; also the idempotency key."""
-        return self.command.run_id
-
-    @property
-    def session_key(self) -> SessionKey:
-        """The gateway's name of the session."""
-        return self.command.session_key
+    def is_cut(self) -> bool:
+        """Whether it waits for the gateway to go on with its work after a restart."""
+        return self._is_cut and self.state is TurnState.PROBING
 
     # --- before sending ------------------------------------------------------------------
 
     def begin(self, *, is_link_up: bool) -> list[fx.Effect]:
-        """fx.Record the prompt; without a link, wait for one up to the connect deadline."""
+        """Record the prompt; without a link, wait for one up to the connect deadline."""
         self._is_link_up = is_link_up
         effects: list[fx.Effect] = [fx.Record("prompt", self._prompt)]
         if not is_link_up:
@@ -132,6 +109,8 @@ class Turn:
         """The connection broke: a sent prompt waits for the next one, unless it broke it."""
         self._is_link_up = False
         self._is_abort_under_way = False
+        self._is_cut = False
+        self._candidate = None
         if self.state.is_final:
             return []
         if self.state is TurnState.NEW:
@@ -170,7 +149,7 @@ class Turn:
         return [self._probe()] if is_silent and self._is_link_up else []
 
     def _probe(self) -> fx.Effect:
-        return fx.Send(ProbeRun(self.run_id, self.session_key))
+        return fx.Send(ProbeRun(self.run_at_gateway, self.session_key))
 
     # --- the editor ----------------------------------------------------------------------
 
@@ -284,6 +263,8 @@ class Turn:
         return self._accepted(Trigger.PROGRESS) + self._view.progress(event)
 
     def _reported(self, event: ev.RunReported) -> list[fx.Effect]:
+        if event.run_id != self.run_at_gateway or (event.is_foreign and self._is_resumed):
+            return []  # of the run before the gateway's restart, or of somebody else's after it
         effects = self._view.ended_tools(event.ended_tools)
         match event.state:
             case ev.RunState.RUNNING:
@@ -291,10 +272,10 @@ class Turn:
                 self.doubts = 0
                 self._move(Trigger.PROBE_RUNNING)
                 return [fx.Disarm(), *effects, *self._view.caught_up(event.snapshot)]
-            case ev.RunState.NOT_TAKEN if (
-                not self._is_acknowledged and self.state is TurnState.PROBING
-            ):
+            case ev.RunState.NOT_TAKEN if self._may_send_again():
                 return effects + self._send()
+            case ev.RunState.CUT if self.state is TurnState.PROBING:
+                return effects + self._cut(event.resumed_as or self._candidate)
             case _ if self._is_doubted_again(event.state):
                 self._move(Trigger.ERRORED)
             case _:
@@ -303,12 +284,33 @@ class Turn:
             return effects  # the run's own events went on meanwhile; they know better
         return effects + self._end(endings.report_ending(event), snapshot=event.snapshot)
 
+    def run_seen(self, run_id: RunId) -> list[fx.Effect]:
+        """A run that nobody here began is at work in the session. After a restart of the gateway
+        it may be this turn's work, which the gateway has taken up again by itself."""
+        if self.state is not TurnState.PROBING:
+            return []
+        self._candidate = run_id
+        return self._cut(run_id) if self._is_cut else []
+
+    def _cut(self, resumed_as: RunId | None) -> list[fx.Effect]:
+        """The gateway was restarted in the middle of the run, and may go on with it."""
+        self._is_cut = True
+        if resumed_as is None:
+            return [self._arm(fx.DeadlineKind.RESUME)]
+        self._is_cut = False
+        self._is_resumed = True
+        self.run_at_gateway = resumed_as
+        effects: list[fx.Effect] = [fx.Record("resumed", {"runId": resumed_as})]
+        effects.append(fx.Follow(resumed_as))
+        effects += self._view.resumed(resumed_as)
+        return [*effects, self._probe(), self._arm(fx.DeadlineKind.PROBE)]
+
     def _may_send_again(self) -> bool:
         return self.state is TurnState.PROBING and not self._is_acknowledged
 
     def _is_doubted_again(self, state: ev.RunState) -> bool:
         """Whether the gateway has denied twice to know a run that says nothing."""
-        is_doubt = state in (ev.RunState.NOT_TAKEN, ev.RunState.UNKNOWN)
+        is_doubt = state in (ev.RunState.NOT_TAKEN, ev.RunState.UNKNOWN, ev.RunState.CUT)
         if is_doubt and self.state is TurnState.RUNNING:
             self.doubts += 1
         return self.doubts > 1
@@ -346,53 +348,8 @@ class Turn:
             case fx.DeadlineKind.ACKNOWLEDGE:
                 self._move(Trigger.DEADLINE)
                 return self._abort() + self._end(endings.unacknowledged(), False)
-            case fx.DeadlineKind.RECONNECT | fx.DeadlineKind.PROBE:
+            case fx.DeadlineKind.RECONNECT | fx.DeadlineKind.PROBE | fx.DeadlineKind.RESUME:
                 self._move(Trigger.DEADLINE)
                 return self._end(endings.lost())
             case _:
                 assert_never(kind)
-
-    # --- endings -------------------------------------------------------------------------
-
-    def _end(
-        self, how: Ending, is_over: bool = True, *, snapshot: str | None = None
-    ) -> list[fx.Effect]:
-        """Close what is open, show the last text and the notice, answer."""
-        self.is_over = is_over
-        was_cancelled = self.state is TurnState.CANCELLED
-        effects = self._view.close(failed=self.state is not TurnState.DONE, snapshot=snapshot)
-        if how.notice and not (was_cancelled and self._is_cancel_wanted):
-            effects += self._view.notice(how.notice)
-        elif self._view.is_empty and self.state is TurnState.DONE:
-            effects += self._view.notice(endings.NO_REPLY)
-        if was_cancelled:
-            return effects + self._settle(fx.Answer("cancelled"))
-        if how.error is not None:
-            return effects + self._settle(fx.Reject(how.error))
-        return effects + self._settle(fx.Answer(how.stop_reason or "end_turn"))
-
-    def _settle(self, answer: fx.Answer | fx.Reject) -> list[fx.Effect]:
-        outcome = fx.Record("outcome", endings.outcome(answer))
-        effects = [*self.permissions.deny_all(), outcome, answer]
-        if self.is_over:
-            return [*effects, fx.Disarm(), fx.Release(self.run_id)]
-        kind = fx.DeadlineKind.LINGER if self._winds_down else fx.DeadlineKind.DRAIN
-        return [*effects, self._arm(kind)]
-
-    def _over(self) -> list[fx.Effect]:
-        self.is_over = True
-        return [fx.Disarm(), fx.Release(self.run_id)]
-
-    def _abort(self) -> list[fx.Effect]:
-        self._is_cancel_wanted = True
-        self._is_abort_under_way = True
-        return [fx.Send(AbortRun(self.run_id, self.session_key))]
-
-    # --- state ---------------------------------------------------------------------------
-
-    def _move(self, trigger: Trigger) -> None:
-        self.state = next_state(self.state, trigger)
-
-    def _arm(self, kind: fx.DeadlineKind, attempt: int = 0) -> fx.Arm:
-        self._serial += 1
-        return fx.Arm(kind, self._serial, attempt)

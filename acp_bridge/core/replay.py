@@ -88,6 +88,15 @@ def open_runs(entries: Iterable[Recorded]) -> list[RunId]:
     return [run_id for run_id, is_open in begun.items() if is_open]
 
 
+def runs_at_gateway(entries: Iterable[Recorded]) -> dict[RunId, RunId]:
+    """The runs that the gateway has taken up again under another name, with that name."""
+    return {
+        entry.run_id: RunId(entry.payload["runId"])
+        for entry in entries
+        if entry.kind == "resumed" and entry.run_id is not None
+    }
+
+
 def _groups(entries: Iterable[Recorded]) -> list[_Group]:
     """Runs in the order of their beginning; one that names a run that it follows comes after it,
     however late it was recorded."""

@@ -16,6 +16,7 @@ from acp_bridge.core.tool_calls import ToolCalls
 from acp_bridge.ids import Json, RunId, ToolCallId
 from acp_bridge.wire import updates
 
+RESUMED: Final = "(The gateway was restarted and went on with this turn by itself.)"
 OUTAGE: Final = "(The connection to the gateway is lost; reconnecting…)"
 OUTAGE_OVER: Final = "(The connection to the gateway is back.)"
 
@@ -52,7 +53,8 @@ class TurnView:
     """Text, thoughts and tool calls of one turn. Each method returns what to show."""
 
     def __init__(self, run_id: RunId, tools: ToolCalls) -> None:
-        self._run_id = run_id
+        self._name = run_id
+        """Names the messages."""
         self._text = TextTrack()
         self._thoughts = ThoughtTrack()
         self._tools = tools
@@ -117,6 +119,13 @@ class TurnView:
             *self._say(self._text.finish(snapshot)),
         ]
 
+    def resumed(self, run_id: RunId) -> list[Effect]:
+        """The gateway goes on with the work after a restart, as a run of its own."""
+        effects = [*self.close(failed=True, snapshot=None), *self.notice(f"{RESUMED}\n\n")]
+        self._name = run_id
+        self._text, self._thoughts = TextTrack(), ThoughtTrack()
+        return effects
+
     def outage(self) -> list[Effect]:
         """Say, once in an outage, that the connection is lost."""
         if self._tells_outage:
@@ -143,17 +152,17 @@ class TurnView:
         paragraph also where an editor puts all text of a turn together."""
         if not self.is_empty:
             text = "\n\n" + text
-        return self._show([updates.message_chunk(text, f"{self._run_id}:notice")])
+        return self._show([updates.message_chunk(text, f"{self._name}:notice")])
 
     def _say(self, chunks: Iterable[Chunk]) -> list[Effect]:
         return self._show(
-            updates.message_chunk(chunk.text, f"{self._run_id}:text:{chunk.message_index}")
+            updates.message_chunk(chunk.text, f"{self._name}:text:{chunk.message_index}")
             for chunk in chunks
         )
 
     def _think(self, chunks: Iterable[Chunk]) -> list[Effect]:
         return self._show(
-            updates.thought_chunk(chunk.text, f"{self._run_id}:thought:{chunk.message_index}")
+            updates.thought_chunk(chunk.text, f"{self._name}:thought:{chunk.message_index}")
             for chunk in chunks
         )
 

@@ -19,6 +19,7 @@ from acp_bridge.core.events import (
     RunDeferred,
     RunEnded,
     RunRefused,
+    RunSeen,
     SessionChanged,
     TextProgress,
     ThoughtProgress,
@@ -148,6 +149,12 @@ def _expires_in(payload: Json, server_ms: float | None) -> float | None:
     expires = as_count(payload.get("expiresAtMs"))
     now = server_ms if server_ms is not None else as_count(payload.get("createdAtMs"))
     return None if expires is None or now is None else max(0.0, (expires - now) / 1000)
+
+
+def run_seen(payload: Json) -> RunSeen | None:
+    """Whose event it is."""
+    run_id, key = as_text(payload.get("runId")), as_text(payload.get("sessionKey"))
+    return RunSeen(RunId(run_id), SessionKey(key)) if run_id and key else None
 
 
 def _chat(payload: Json) -> list[GatewayEvent]:

@@ -47,6 +47,7 @@ from acp_bridge.gateway.dialects.openclaw.decode import (
     approval_to_event,
     event_to_events,
     failure_to_event,
+    run_seen,
 )
 from acp_bridge.gateway.dialects.openclaw.frames import (
     Event,
@@ -132,6 +133,7 @@ class OpenClawDialect:
         self._out: list[str] = []
         self._followed: set[RunId] = set()
         self._tool_runs: set[RunId] = set()
+        self._known_runs: set[RunId] = set()
         self._usage: dict[SessionKey, SessionChanged] = {}
         self._causes: dict[RunId, str] = {}
         """Errors of runs that have not ended yet."""
@@ -153,6 +155,8 @@ class OpenClawDialect:
         return [(None, event) for event in events]
 
     def send(self, command: Command, token: int | None, now: float) -> None:
+        if isinstance(command, StartRun | ProbeRun):
+            self._known_runs.add(command.run_id)
         match command:
             case StartRun():
                 self._call(encode.command_to_call(command), _RunRequest(command), now, None)
@@ -345,6 +349,10 @@ class OpenClawDialect:
         """
         events = event_to_events(frame)
         kept: list[GatewayEvent] = []
+        if events and frame.name in ("chat", "agent") and (seen := run_seen(frame.payload)):
+            if seen.run_id not in self._known_runs:
+                kept.append(seen)
+            self._known_runs.add(seen.run_id)
         for event in events:
             if isinstance(event, ToolStarted | ToolProgress | ToolEnded):
                 if frame.name == "agent":
