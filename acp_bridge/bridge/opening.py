@@ -24,6 +24,7 @@ from acp_bridge.core.ports import Entry, Outbox
 from acp_bridge.core.replay import (
     INTERRUPTED,
     Recorded,
+    distinct,
     open_runs,
     replay_updates,
     runs_at_gateway,
@@ -138,7 +139,7 @@ class Opener:
         self._enter(session, found.replay)
         for addition in added:
             self._put(session, addition.record, addition.key)
-        entries = found.entries + [addition.record for addition in added]
+        entries = found.entries + distinct(addition.record for addition in added)
         is_offline = self._gateway.hello is None or transcript is None
         begun = open_runs(entries)
         other = runs_at_gateway(entries)
@@ -178,7 +179,7 @@ class Opener:
             )
             for entry in (replay.entries if replay else ())
         ]
-        return _Found(replay, entries)
+        return _Found(replay, distinct(entries))
 
     def _read(self, session_id: SessionId) -> Replay | None:
         replay = self._ledger.read(session_id)

@@ -232,7 +232,9 @@ class Prompting:
         self._gateway.submit(send.command)
 
     def _show(self, turn: Turn, show: fx.Show) -> None:
-        self._outbox.put_update(show.update, self._entry(turn, fx.Record("update", show.update)))
+        entry = self._entry(turn, fx.Record("update", show.update))
+        entry = entry._replace(key=show.key, offset=show.offset)
+        self._outbox.put_update(show.update, entry)
 
     def _answer(self, turn: Turn, answer: fx.Answer) -> None:
         if responder := self._responders.pop(turn.run_id, None):
@@ -253,7 +255,10 @@ class Prompting:
         if record.kind == "prompt":
             # The prompt goes to the gateway only when no crash can lose it any more.
             done = partial(self._recorded, turn)
-        self._outbox.put_record(self._entry(turn, record), done)
+        entry = self._entry(turn, record)
+        if record.kind in ("permission", "decision"):  # perhaps asked by two processes at once
+            entry = entry._replace(key=f"{record.kind}:{record.payload['approvalId']}")
+        self._outbox.put_record(entry, done)
 
     def _recorded(self, turn: Turn) -> None:
         self.carry_out(turn, turn.recorded())
@@ -296,7 +301,7 @@ class Prompting:
     def _ask(self, turn: Turn, effect: fx.AskPermission) -> None:
         approval_id = effect.asked.approval_id
         asked = {"approvalId": approval_id, **effect.params}
-        self._outbox.put_record(self._entry(turn, fx.Record("permission", asked)))
+        self._record(turn, fx.Record("permission", asked))
         ask = self._editor.ask(
             "session/request_permission",
             effect.params,

@@ -28,6 +28,11 @@ class Show(NamedTuple):
     """Record a session update and show it to the editor."""
 
     update: Json
+    offset: int | None = None
+    """Of a text: how many characters of it were shown before. Several processes may record one
+    turn, and a replay takes each part once."""
+    key: str | None = None
+    """Of what has no place in a text: what it is, so that it is recorded once."""
 
 
 class Answer(NamedTuple):

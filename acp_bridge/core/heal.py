@@ -141,14 +141,14 @@ def _whole(run_id: RunId, before: RunId | str, turn: PastTurn, cwd: str, at: int
 
 
 def _rest(
-    run_id: RunId, known: _Known, turn: PastTurn, cwd: str, at: int, prefix: str | None = None
+    run_id: RunId, known: _Known, turn: PastTurn, cwd: str, at: int, name: RunId | None = None
 ) -> list[Addition]:
     """The part of a turn that fell into a gap."""
-    writer = _Writer(run_id, at, prefix=prefix)
     tools = ToolCalls(cwd)
     text, thoughts = TextTrack(), ThoughtTrack()
     for update in known.updates:
         relive(update, text, thoughts, tools)
+    writer = _Writer(run_id, at, name=name, text=text, thoughts=thoughts)
     said = ""
     for part in turn.parts:
         if isinstance(part, SaidText):
@@ -168,51 +168,66 @@ def _resumed(
 ) -> list[Addition]:
     """Work that the gateway went on with under another name: the rest of the turn before, as far
     as it was not seen live."""
-    prefix = f"resumed:{turn.run_id or _name(turn)}"
+    name = turn.run_id or _name(turn)
     if known is not None:
-        return [] if known.is_ended else _rest(run_id, known, turn, cwd, at, prefix)
-    writer = _Writer(run_id, at, prefix=prefix)
-    writer.say(RESUMED)
+        return [] if known.is_ended else _rest(run_id, known, turn, cwd, at, name)
+    writer = _Writer(run_id, at, name=name)
+    writer.notice(f"{RESUMED}\n\n", "resumed")
     writer.parts(turn, ToolCalls(cwd))
     writer.end(turn)
     return writer.written
 
 
 class _Writer:
-    """Makes the entries of one turn, each with its key."""
+    """Makes the entries of one turn, each with its key. Texts have the names and the places that
+    they have when they are seen live: who was away for a while may still record them."""
 
-    def __init__(self, run_id: RunId, at: int, *, prefix: str | None = None) -> None:
+    def __init__(
+        self,
+        run_id: RunId,
+        at: int,
+        *,
+        name: RunId | None = None,
+        text: TextTrack | None = None,
+        thoughts: ThoughtTrack | None = None,
+    ) -> None:
         self.written: list[Addition] = []
         self._run_id = run_id
         self._at = at
-        self._prefix = prefix or f"added:{run_id}"
-        self._messages = 0
+        self._name = name or run_id
+        """Another one than the run's for what was resumed."""
+        self._text = text or TextTrack()
+        self._thoughts = thoughts or ThoughtTrack()
 
     def add(self, kind: str, payload: Json, name: str) -> None:
-        record = Recorded(kind, payload, self._run_id, self._at)
-        self.written.append(Addition(record, f"{self._prefix}:{name}"))
+        self._add(kind, payload, f"added:{self._name}:{name}")
 
     def parts(self, turn: PastTurn, tools: ToolCalls) -> None:
         for part in turn.parts:
             match part:
                 case SaidText():
-                    self.say(part.text)
+                    self.chunks(self._text.feed(part.text, False, None))
                 case SaidThought():
-                    self.think(part.text)
+                    self._think(self._thoughts.feed(part.text, None))
+                    self._think(self._thoughts.break_message())
                 case UsedTool():
+                    self.chunks(self._text.break_message())
                     self.tool(tools, part)
-
-    def say(self, text: str) -> None:
-        if text.strip():
-            self._message(updates.message_chunk(text, self._message_id()), "say")
 
     def chunks(self, chunks: Iterable[Chunk]) -> None:
         for chunk in chunks:
-            self.say(chunk.text)
+            message_id = f"{self._name}:text:{chunk.message_index}"
+            self._place(updates.message_chunk(chunk.text, message_id), chunk, "say")
 
-    def think(self, text: str) -> None:
-        if text.strip():
-            self._message(updates.thought_chunk(text, self._message_id()), "think")
+    def _think(self, chunks: Iterable[Chunk]) -> None:
+        for chunk in chunks:
+            message_id = f"{self._name}:thought:{chunk.message_index}"
+            self._place(updates.thought_chunk(chunk.text, message_id), chunk, "think")
+
+    def notice(self, text: str, what: str) -> None:
+        """A line of the bridge's or the gateway's own."""
+        name = f"{self._run_id}:notice"
+        self._add("update", updates.message_chunk(text, name), f"{name}:{what}")
 
     def tool(self, tools: ToolCalls, part: UsedTool) -> None:
         """The card and the end of a call, as far as ``tools`` has not shown them."""
@@ -228,15 +243,16 @@ class _Writer:
     def end(self, turn: PastTurn) -> None:
         """The outcome, if the transcript knows one; a failed turn says why."""
         if turn.error:
-            self.say(turn.error)
+            self.notice(turn.error, "end")
             error = {"message": turn.error, "data": {"code": "run_failed"}}
             self.add("outcome", {"error": error}, "end")
         elif turn.stop_reason is not None:
             self.add("outcome", {"stop_reason": turn.stop_reason}, "end")
 
-    def _message(self, update: Json, name: str) -> None:
-        self.add("update", update, f"{name}:{self._messages}")
-        self._messages += 1
+    def _place(self, update: Json, chunk: Chunk, name: str) -> None:
+        until = chunk.offset + len(chunk.text)
+        payload = {**update, "offset": chunk.offset, "until": until}
+        self.add("update", payload, f"{name}:{chunk.offset}")
 
-    def _message_id(self) -> str:
-        return f"{self._prefix}:{self._messages}"
+    def _add(self, kind: str, payload: Json, key: str) -> None:
+        self.written.append(Addition(Recorded(kind, payload, self._run_id, self._at), key))

@@ -23,6 +23,8 @@ class Entry(NamedTuple):
     generation: Generation | None = None
     key: str | None = None
     """A stable identity: a second entry of the session with the same one is not recorded."""
+    offset: int | None = None
+    """Of a chunk: how many characters of its text were shown before it."""
 
 
 class Outbox(Protocol):

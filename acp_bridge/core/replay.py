@@ -75,6 +75,41 @@ def replay_updates(
     return shown
 
 
+def distinct(entries: Iterable[Recorded]) -> list[Recorded]:
+    """The entries without what several processes have recorded of one turn: each part of a text
+    once, by its place in it, and one prompt a run, the editor's own rather than the gateway's."""
+    kept: list[Recorded] = []
+    prompts: dict[RunId, int] = {}
+    reached: dict[tuple[RunId, str], int] = {}
+    for entry in entries:
+        if entry.run_id is None:
+            kept.append(entry)
+        elif entry.kind == "update" and "until" in entry.payload:
+            if (fresh := _fresh(entry.run_id, entry.payload, reached)) is not None:
+                kept.append(entry._replace(payload=fresh))
+        elif entry.kind != "prompt" or entry.run_id not in prompts:
+            if entry.kind == "prompt":
+                prompts[entry.run_id] = len(kept)
+            kept.append(entry)
+        elif kept[prompts[entry.run_id]].payload.get("source") == "gateway":
+            kept[prompts[entry.run_id]] = entry
+    return kept
+
+
+def _fresh(run_id: RunId, payload: Json, reached: dict[tuple[RunId, str], int]) -> Json | None:
+    """A chunk as it was shown, without what was there before; None if nothing is left."""
+    update = {name: value for name, value in payload.items() if name not in ("offset", "until")}
+    track = run_id, str(payload.get("messageId")).rpartition(":")[0]
+    before, offset, until = reached.get(track, 0), payload["offset"], payload["until"]
+    if until <= before:
+        return None
+    reached[track] = until
+    if offset >= before:
+        return update
+    text = update["content"]["text"][before - offset :]
+    return {**update, "content": {**update["content"], "text": text}}
+
+
 def open_runs(entries: Iterable[Recorded]) -> list[RunId]:
     """Runs of this session that have begun here and whose end is not recorded, oldest first."""
     begun: dict[RunId, bool] = {}

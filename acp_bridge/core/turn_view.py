@@ -59,6 +59,7 @@ class TurnView:
         self._thoughts = ThoughtTrack()
         self._tools = tools
         self._tells_outage = False
+        self._outages = 0
         self.is_empty = True
         """Whether the editor has seen nothing of this turn."""
 
@@ -121,7 +122,10 @@ class TurnView:
 
     def resumed(self, run_id: RunId) -> list[Effect]:
         """The gateway goes on with the work after a restart, as a run of its own."""
-        effects = [*self.close(failed=True, snapshot=None), *self.notice(f"{RESUMED}\n\n")]
+        effects = [
+            *self.close(failed=True, snapshot=None),
+            *self.notice(f"{RESUMED}\n\n", "resumed"),
+        ]
         self._name = run_id
         self._text, self._thoughts = TextTrack(), ThoughtTrack()
         return effects
@@ -131,38 +135,46 @@ class TurnView:
         if self._tells_outage:
             return []
         self._tells_outage = True
-        return self._between(OUTAGE)
+        self._outages += 1
+        return self._between(OUTAGE, f"outage:{self._outages}")
 
     def outage_over(self) -> list[Effect]:
         """Say that the connection is back, if its loss was told."""
         if not self._tells_outage:
             return []
         self._tells_outage = False
-        return self._between(OUTAGE_OVER)
+        return self._between(OUTAGE_OVER, f"outage over:{self._outages}")
 
-    def _between(self, text: str) -> list[Effect]:
+    def _between(self, text: str, what: str) -> list[Effect]:
         """A notice in the middle of what the agent says."""
-        effects = self.notice(f"{text}\n\n")
+        effects = self.notice(f"{text}\n\n", what)
         self._text.split_message()
         self._thoughts.split_message()
         return effects
 
-    def notice(self, text: str) -> list[Effect]:
+    def notice(self, text: str, what: str = "end") -> list[Effect]:
         """A line of the bridge's or the gateway's own, as a message of its own. It begins a new
         paragraph also where an editor puts all text of a turn together."""
         if not self.is_empty:
             text = "\n\n" + text
-        return self._show([updates.message_chunk(text, f"{self._name}:notice")])
+        name = f"{self._name}:notice"
+        return self._shown([Show(updates.message_chunk(text, name), key=f"{name}:{what}")])
 
     def _say(self, chunks: Iterable[Chunk]) -> list[Effect]:
-        return self._show(
-            updates.message_chunk(chunk.text, f"{self._name}:text:{chunk.message_index}")
+        return self._shown(
+            Show(
+                updates.message_chunk(chunk.text, f"{self._name}:text:{chunk.message_index}"),
+                chunk.offset,
+            )
             for chunk in chunks
         )
 
     def _think(self, chunks: Iterable[Chunk]) -> list[Effect]:
-        return self._show(
-            updates.thought_chunk(chunk.text, f"{self._name}:thought:{chunk.message_index}")
+        return self._shown(
+            Show(
+                updates.thought_chunk(chunk.text, f"{self._name}:thought:{chunk.message_index}"),
+                chunk.offset,
+            )
             for chunk in chunks
         )
 
@@ -172,6 +184,9 @@ class TurnView:
         return self._show(news)
 
     def _show(self, shown: Iterable[Json]) -> list[Effect]:
-        effects: list[Effect] = [Show(update) for update in shown]
+        return self._shown(Show(update) for update in shown)
+
+    def _shown(self, shown: Iterable[Show]) -> list[Effect]:
+        effects: list[Effect] = list(shown)
         self.is_empty = self.is_empty and not effects
         return effects

@@ -96,7 +96,7 @@ def test_two_runs_that_mask_alike_in_part_are_two() -> None:
 def test_the_rest_of_a_turn_that_ended_unheard_is_added_once() -> None:
     entries = recorded("r1", "hi", "Hello wor", ended=False)
     told = transcript(past("r1", "hi", SaidText("Hello world. ")))
-    assert healed(entries, told) == ["hi", "Hello wor", "ld."]
+    assert healed(entries, told) == ["hi", "Hello world."]
 
     again = entries + [each.record for each in heal(entries, told)]
     assert heal(again, told) == []
