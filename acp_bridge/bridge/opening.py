@@ -41,6 +41,7 @@ from acp_bridge.core.sessions import (
 from acp_bridge.core.transcript import Transcript
 from acp_bridge.errors import (
     GatewayError,
+    HistoryUnavailable,
     OutcomeUnknown,
     SessionKeyUnresolved,
     to_jsonrpc,
@@ -68,6 +69,8 @@ class _Found(NamedTuple):
 
     replay: Replay | None
     entries: list[Recorded]
+    failure: LedgerError | None = None
+    """Why the ledger could not be read."""
 
     @property
     def trimmed(self) -> int:
@@ -172,7 +175,7 @@ class Opener:
             replay = await asyncio.to_thread(self._read, session_id)
         except LedgerError as error:
             log.warning("the ledger cannot be read", extra={"fields": {"reason": error.message}})
-            replay = None
+            return _Found(None, [], error)
         entries = [
             Recorded(
                 entry.kind, entry.payload, RunId(entry.run_id) if entry.run_id else None, entry.at
@@ -206,11 +209,40 @@ class Opener:
                 raise
         if self._gateway.hello is None and known is not None:
             return SessionKey(known.session_key), None
-        key = SessionKey(known.session_key) if known else SessionKey(request.session_id)
-        key = await self._resolve(route(request.meta, self._options)) or key
-        if known is None and await self._gateway.request(ResolveSession(session_key=key)) is None:
-            self._sessions.get(request.session_id)  # raises, with the words for it
+        # A session that is known keeps its key, whatever --session says of new ones.
+        options = self._options if known is None else SessionOptions(agent=self._options.agent)
+        key = await self._resolve(route(request.meta, options))
+        if key is None and known is not None:
+            key = SessionKey(known.session_key)
+        if key is None:
+            key = await self._key_at_gateway(request.session_id, found.failure)
         return key, await self._transcript(key) if reads else None
+
+    async def key_of(self, session_id: SessionId) -> SessionKey:
+        """The gateway's key of a session that need not be open here. Raises ``SessionNotFound``,
+        and ``HistoryUnavailable`` if the ledger that may know it cannot be read."""
+        found = await self._find(session_id)
+        if found.replay is not None:
+            return SessionKey(found.replay.session.session_key)
+        return await self._key_at_gateway(session_id, found.failure)
+
+    async def _key_at_gateway(
+        self, session_id: SessionId, failure: LedgerError | None
+    ) -> SessionKey:
+        """The key of a session that the ledger does not know: of one that is open here, of one
+        that a bridge has made, or the id itself, as ``session/list`` gives it."""
+        if session := self._sessions.find(session_id):
+            return session.session_key
+        hello = self._gateway.hello
+        agent = self._options.agent or (hello.default_agent if hello else None)
+        for key in (own_key(session_id, agent), SessionKey(session_id)):
+            found = await self._gateway.request(ResolveSession(session_key=key))
+            if found is not None:
+                return SessionKey(found)
+        if failure is not None:
+            raise HistoryUnavailable(hint=failure.hint, data={"reason": failure.message})
+        self._sessions.get(session_id)  # raises, with the words for it
+        return SessionKey(session_id)
 
     async def _transcript(self, key: SessionKey) -> Transcript | None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -25,7 +26,13 @@ from acp_bridge.core.sessions import (
     Sessions,
     prefix_wanted,
 )
-from acp_bridge.errors import BridgeError, GatewayError, InvalidParams, ScopeMissing
+from acp_bridge.errors import (
+    BridgeError,
+    GatewayError,
+    InvalidParams,
+    ScopeMissing,
+    SessionNotFound,
+)
 from acp_bridge.gateway.port import Gateway
 from acp_bridge.gateway.scopes import ADMIN, WRITE, missing_scopes
 from acp_bridge.ids import Json, RunId, SessionId, SessionKey
@@ -183,10 +190,12 @@ class Bridge:
 
     async def delete_session(self, session_id: SessionId) -> Json:
         """``session/delete``: from the ledger, and with the option from the gateway too."""
-        session = self._sessions.find(session_id)
-        await self.close_session(session_id)
+        key = None
         if self._options.delete_at_gateway:
-            key = session.session_key if session else SessionKey(session_id)
+            with contextlib.suppress(SessionNotFound):  # it is deleted already
+                key = await self._opener.key_of(session_id)
+        await self.close_session(session_id)
+        if key is not None:
             await self._gateway.request(DeleteSession(key))
         self._outbox.put_record(Entry(session_id, Record("deleted", {})))
         return {}
