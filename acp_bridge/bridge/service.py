@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from acp_bridge import __version__
+from acp_bridge.bridge.capabilities import AUTH_METHOD, initialize_result
 from acp_bridge.bridge.listing import Lister
 from acp_bridge.bridge.opening import Opener
+from acp_bridge.bridge.options import Pickers, Reading
 from acp_bridge.bridge.prompting import Prompting
+from acp_bridge.bridge.run_options import run_options
 from acp_bridge.bridge.timing import Clock, Deadlines
 from acp_bridge.core import events as ev
 from acp_bridge.core.commands import DeleteSession, DescribeSession, SessionFacts, StartRun
@@ -35,7 +37,8 @@ from acp_bridge.wire.acp import (
     NewSession,
     OpenedSession,
     Prompt,
-    negotiate_version,
+    SetMode,
+    SetOption,
 )
 from acp_bridge.wire.provenance import provenance_fields
 from ledger.port import EventLedger
@@ -47,13 +50,6 @@ INITIALIZE_WAIT = 1.5
 a spinner meanwhile, and some give up: the answer must come whatever the gateway does."""
 
 FACTS_TIMEOUT = 5.0
-
-AUTH_METHOD: Json = {
-    "id": "gateway",
-    "name": "Connect to the gateway",
-    "description": "Reads the configured token or password again and connects.",
-}
-"""Editors show it as a button when a call fails with -32000; it is the retry after mending."""
 
 
 class Surroundings(NamedTuple):
@@ -107,12 +103,21 @@ class Bridge:
             tasks=tasks,
             on_answered=self._turn_answered,
         )
+        self._pickers = Pickers(
+            gateway=gateway,
+            outbox=outbox,
+            sessions=self._sessions,
+            clock=clock,
+            deadlines=deadlines,
+            tasks=tasks,
+        )
         self._opener = Opener(
             gateway=gateway,
             outbox=outbox,
             ledger=ledger,
             sessions=self._sessions,
             prompting=self._prompting,
+            pickers=self._pickers,
             options=options,
             limit=limit,
             clock=clock,
@@ -131,17 +136,7 @@ class Bridge:
         await asyncio.wait({hello, leaving}, return_when=asyncio.FIRST_COMPLETED)
         hello.cancel()
         leaving.cancel()
-        return {
-            "protocolVersion": negotiate_version(params.get("protocolVersion")),
-            "agentCapabilities": {
-                "loadSession": True,
-                "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
-                "mcpCapabilities": {"http": False, "sse": False},
-                "sessionCapabilities": {"close": {}, "list": {}, "resume": {}, "delete": {}},
-            },
-            "agentInfo": {"name": "acp-bridge", "title": "acp-bridge", "version": __version__},
-            "authMethods": [AUTH_METHOD],
-        }
+        return initialize_result(params)
 
     async def authenticate(self, method_id: str) -> Json:
         """``authenticate``: read the credentials again and connect. Raises the gateway's error."""
@@ -160,21 +155,32 @@ class Bridge:
         """The ``session/new`` result."""
         session = await self._opener.new(request)
         self._say_mcp(request.mcp_servers)
-        return {"sessionId": session.session_id}
+        return {"sessionId": session.session_id, **await self._pickers.opening(session)}
 
     async def load_session(self, request: OpenedSession) -> Json:
         """The ``session/load`` result, after the whole replay."""
-        return self._opened(request, await self._opener.load(request))
+        return await self._opened(request, *await self._opener.load(request))
 
     async def resume_session(self, request: OpenedSession) -> Json:
         """The ``session/resume`` result, without any history."""
-        return self._opened(request, await self._opener.resume(request))
+        return await self._opened(request, await self._opener.resume(request))
 
-    def _opened(self, request: OpenedSession, session: Session) -> Json:
+    async def _opened(
+        self, request: OpenedSession, session: Session, reading: Reading | None = None
+    ) -> Json:
         self._say_mcp(request.mcp_servers)
+        answer = await self._pickers.opening(session, reading)
         # After the answer: what is fresh is live, and no part of the history.
         asyncio.get_running_loop().call_soon(self._refresh_soon, session)
-        return {}
+        return answer
+
+    async def set_mode(self, request: SetMode) -> Json:
+        """The ``session/set_mode`` result."""
+        return await self._pickers.set_mode(request)
+
+    async def set_option(self, request: SetOption) -> Json:
+        """The ``session/set_config_option`` result."""
+        return await self._pickers.set_option(request)
 
     async def list_sessions(self, request: ListedSessions) -> Json:
         """The ``session/list`` result."""
@@ -219,7 +225,7 @@ class Bridge:
                 host=self._surroundings.host,
                 cwd=session.cwd,
             ),
-            **_run_options(request.meta),
+            **run_options(request.meta),
         )
         self._prompting.start(session, command, {"prompt": list(request.blocks)}, respond)
         if session.title is None and (title := prompt_title(request.blocks)):
@@ -271,6 +277,8 @@ class Bridge:
                 self._prompting.permission_settled(event)
             case ev.SessionChanged():
                 self._session_changed(event)
+            case ev.OptionsChanged():
+                self._pickers.changed(self._sessions.with_key(event.session_key, self._agent))
             case ev.GatewayStopping():
                 log.info("gateway is stopping", extra={"fields": {"why": event.reason}})
             case ev.Unreadable():
@@ -285,6 +293,7 @@ class Bridge:
                 text = f"The gateway has not granted {missing.scope}: {missing.effect}."
                 self._say_once(missing.scope, text)
         self._prompting.link_up(hello.generation)
+        self._pickers.link_up()
 
     def _permission_asked(self, asked: ev.PermissionAsked) -> None:
         turns = self._prompting.turns
@@ -296,14 +305,14 @@ class Bridge:
 
     def _running_in(self, key: SessionKey) -> Turn | None:
         """2026.6.11 names only the session, in its own spelling; one run is under way in it."""
-        agent = self._default_agent()
-        for session in self._sessions.with_key(key, agent):
+        for session in self._sessions.with_key(key, self._agent):
             turn = self._prompting.turns.running_with_key(session.session_key)
             if turn is not None:
                 return turn
         return None
 
-    def _default_agent(self) -> str | None:
+    @property
+    def _agent(self) -> str | None:
         hello = self._gateway.hello
         return hello.default_agent if hello is not None else None
 
@@ -336,7 +345,7 @@ class Bridge:
         self._show_usage(session, facts.used_tokens, facts.context_tokens, facts.cost_usd)
 
     def _session_changed(self, event: ev.SessionChanged) -> None:
-        for session in list(self._sessions.with_key(event.session_key, self._default_agent())):
+        for session in list(self._sessions.with_key(event.session_key, self._agent)):
             self._show_usage(session, event.used_tokens, event.context_tokens, event.cost_usd)
 
     def _show_usage(
@@ -377,21 +386,3 @@ class Bridge:
 
     def _show(self, session: Session, update: Json) -> None:
         self._outbox.put_update(update, Entry(session.session_id, Record("update", update)))
-
-
-def _run_options(meta: Json) -> dict[str, Any]:
-    """``_meta`` of a prompt: ``thinking``, ``deliver``, ``timeoutMs``; bad values are refused."""
-    thinking = next((meta[k] for k in ("thinking", "thinkingLevel") if k in meta), None)
-    if thinking is not None and not isinstance(thinking, str):
-        raise InvalidParams("_meta.thinking must be a string.", data={"field": "_meta.thinking"})
-    deliver = meta.get("deliver")
-    if deliver is not None and not isinstance(deliver, bool):
-        raise InvalidParams("_meta.deliver must be true or false.", data={"field": "_meta.deliver"})
-    timeout_ms = meta.get("timeoutMs")
-    is_count = isinstance(timeout_ms, int) and not isinstance(timeout_ms, bool) and timeout_ms >= 0
-    if timeout_ms is not None and not is_count:
-        raise InvalidParams(
-            "_meta.timeoutMs must be a whole number of milliseconds, 0 or more.",
-            data={"field": "_meta.timeoutMs"},
-        )
-    return {"thinking": thinking, "deliver": deliver, "timeout_ms": timeout_ms}

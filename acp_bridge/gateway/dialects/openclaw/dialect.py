@@ -7,11 +7,14 @@ from typing import Any, NamedTuple, assert_never
 from acp_bridge.core.commands import (
     AbortRun,
     AnswerPermission,
+    ChangeOption,
     Command,
     DeleteSession,
     DescribeSession,
+    ListCommands,
     ListSessions,
     ProbeRun,
+    ReadOptions,
     ReadTranscript,
     ResetSession,
     ResolveSession,
@@ -21,6 +24,7 @@ from acp_bridge.core.events import (
     EndKind,
     GatewayEvent,
     Hello,
+    OptionsChanged,
     PermissionSettled,
     RunAccepted,
     RunEnded,
@@ -61,7 +65,7 @@ from acp_bridge.gateway.dialects.openclaw.handshake import (
     read_hello,
     read_issued_token,
 )
-from acp_bridge.gateway.dialects.openclaw.inquiry import Inquiry, Part, Probe, Reading
+from acp_bridge.gateway.dialects.openclaw.inquiry import Inquiry, Part, inquiry_for
 from acp_bridge.gateway.dialects.openclaw.opening import Opening
 from acp_bridge.gateway.dialects.openclaw.queries import (
     PlainQuery,
@@ -129,8 +133,9 @@ class OpenClawDialect:
         self._requests: Requests[_Context] = Requests()
         self._out: list[str] = []
         self._followed: set[RunId] = set()
+        self._is_watching = False
         self._tool_runs: set[RunId] = set()
-        self._usage: dict[SessionKey, SessionChanged] = {}
+        self._told: dict[tuple[type, SessionKey], SessionChanged | OptionsChanged] = {}
         self._causes: dict[RunId, str] = {}
         """Errors of runs that have not ended yet."""
 
@@ -162,15 +167,20 @@ class OpenClawDialect:
                 if self.hello and APPROVALS in self.hello.scopes:
                     call = encode.approvals_call()
                     self._call(call, _ApprovalsRequest(), now, INQUIRY_TIMEOUT)
-                self._begin(Probe(command), None, now)
+                self._begin(command, None, now)
             case ReadTranscript():
-                self._begin(Reading(command), _needed(token), now)
+                self._begin(command, _needed(token), now)
+            case ReadOptions():
+                self._watch(now)
+                self._begin(command, _needed(token), now)
             case (
                 ResolveSession()
                 | ResetSession()
                 | DescribeSession()
                 | ListSessions()
                 | DeleteSession()
+                | ChangeOption()
+                | ListCommands()
             ):
                 context = _QueryRequest(command, _needed(token))
                 self._call(query_to_call(command), context, now, None)
@@ -242,7 +252,7 @@ class OpenClawDialect:
             case StartRun():
                 event = ack_to_event(command, payload)
                 if event is None:
-                    self._begin(Probe(ProbeRun(command.run_id, command.session_key)), None, now)
+                    self._begin(ProbeRun(command.run_id, command.session_key), None, now)
                     return [(None, RunAccepted(command.run_id))]
                 return [(None, event)]
             case AbortRun():
@@ -266,7 +276,10 @@ class OpenClawDialect:
         method = encode.command_to_call(command)[0]
         return [(None, failure_to_event(command, request_refusal(method, error)))]
 
-    def _begin(self, inquiry: Inquiry, token: int | None, now: float) -> None:
+    def _begin(
+        self, question: ProbeRun | ReadTranscript | ReadOptions, token: int | None, now: float
+    ) -> None:
+        inquiry = inquiry_for(question, self.hello)
         self._ask(inquiry, inquiry.begin(), token, now)
 
     def _ask(self, inquiry: Inquiry, parts: list[Part], token: int | None, now: float) -> None:
@@ -287,16 +300,23 @@ class OpenClawDialect:
 
     def _follow(self, run_id: RunId, now: float) -> None:
         """Get the run's tool events here, although another connection sent its prompt."""
-        if not self._followed:
+        if not self._followed and not self._is_watching:
             self._call(encode.follow_call(), None, now, INQUIRY_TIMEOUT)
         self._followed.add(run_id)
+
+    def _watch(self, now: float) -> None:
+        """Be told of changes that others make: 2026.6.11 and 2026.9.6 tell only who follows."""
+        if not self._is_watching and not self._followed:
+            self._call(encode.follow_call(), None, now, INQUIRY_TIMEOUT)
+        self._is_watching = True
 
     def _unfollow(self, run_id: RunId, now: float) -> None:
         if self.hello is None or run_id not in self._followed:
             return
         self._followed.remove(run_id)
         call = encode.unfollow_call()
-        if not self._followed and call[0] in self.hello.methods:  # 2026.9.6 has none
+        is_idle = not self._followed and not self._is_watching
+        if is_idle and call[0] in self.hello.methods:  # 2026.9.6 has none
             self._call(call, None, now, INQUIRY_TIMEOUT)
 
     def _expired(self, context: _Context, now: float) -> list[Outcome]:
@@ -332,7 +352,7 @@ class OpenClawDialect:
         """The events of a frame without those that this connection has had already.
 
         A subscribed connection that also sent the prompt might get each tool event twice, and
-        every tool event repeats the session's token counts.
+        every tool event repeats the session's row.
         """
         events = event_to_events(frame)
         kept: list[GatewayEvent] = []
@@ -342,10 +362,11 @@ class OpenClawDialect:
                     self._tool_runs.add(event.run_id)
                 elif event.run_id in self._tool_runs:
                     continue
-            if isinstance(event, SessionChanged):
-                if self._usage.get(event.session_key) == event:
+            if isinstance(event, SessionChanged | OptionsChanged):
+                about = type(event), event.session_key
+                if self._told.get(about) == event:
                     continue
-                self._usage[event.session_key] = event
+                self._told[about] = event
             kept.append(event)
         return kept
 
