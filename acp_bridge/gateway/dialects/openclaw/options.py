@@ -221,11 +221,11 @@ def _thinking(history: Json, row: Json, models: list[Json]) -> Option | None:
         {},
     )
     levels = as_list(row.get("thinkingLevels")) or as_list(own.get("thinkingLevels"))
-    choices = [
-        Choice(level, _titled(as_text(each.get("label")) or level))
+    choices = {
+        level: Choice(level, _titled(as_text(each.get("label")) or level))
         for each in map(as_object, levels)
         if (level := as_text(each.get("id")))
-    ]
+    }
     said = (
         row.get("thinkingLevel"),
         history.get("thinkingLevel"),
@@ -233,13 +233,13 @@ def _thinking(history: Json, row: Json, models: list[Json]) -> Option | None:
         own.get("thinkingDefault"),
     )
     current = next(filter(None, map(as_text, said)), None)
-    if current is None or current not in {choice.value for choice in choices}:
+    if current is None or current not in choices:
         return None
     return Option(
         THOUGHT_LEVEL,
         "Thought level",
         current,
-        tuple(choices),
+        tuple(choices.values()),
         "How much the model thinks before it answers.",
         "thought_level",
     )
