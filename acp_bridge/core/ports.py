@@ -103,7 +103,8 @@ class Editor(Protocol):
 class Handlers(Protocol):
     """What the editor may call. Parameters are read and checked before they get here.
 
-    Each capability that ``initialize`` advertises has its method here, and only those.
+    Each capability that ``initialize`` advertises has its method here, and only those; modes and
+    options are advertised by the sessions that have some.
     """
 
     async def initialize(self, params: Json) -> Json:

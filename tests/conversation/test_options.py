@@ -351,6 +351,37 @@ async def test_a_change_during_the_opening_is_told_after_its_answer() -> None:
         assert told(talk)[-1] == {"sessionUpdate": "current_mode_update", "currentModeId": "high"}
 
 
+async def test_a_link_that_breaks_during_the_opening_costs_no_picker() -> None:
+    async with talking() as (talk, choices):
+        talk.gateway.answers[ReadOptions] = asyncio.get_running_loop().create_future()
+        opening = asyncio.ensure_future(talk.bridge.new_session(NewSession(cwd="/w")))
+        await talk.until(lambda: bool(talk.gateway.requests))
+        up = asyncio.ensure_future(talk.gateway.down())
+        talk.gateway.answers[ReadOptions] = choices.read
+        await up
+        await talk.gateway.up(changeable=frozenset(OPTION_IDS))
+        assert (await asyncio.wait_for(opening, PATIENCE)).keys() == {"sessionId"}
+        await talk.settle()
+        assert sorted(kinds(talk)) == ["available_commands_update", "config_option_update"]
+
+
+async def test_sessions_that_share_one_of_the_gateway_are_told_of_each_others_choices() -> None:
+    async with talking() as (talk, _):
+        first = await talk.session(sessionKey="shared")
+        second = await talk.session(sessionKey="shared")
+        await talk.settle()
+        await talk.bridge.set_mode(SetMode(first, "high"))
+        await talk.gateway.emit(ev.OptionsChanged(SessionKey("agent:main:shared"), (1,)))
+        await talk.settle()
+        for session in (first, second):
+            mine = [u for shown_in, u in talk.outbox.shown if shown_in == session]
+            assert [u["sessionUpdate"] for u in mine] == [
+                "available_commands_update",
+                "config_option_update",
+                "current_mode_update",
+            ]
+
+
 async def test_an_answer_that_was_overtaken_by_a_later_one_is_not_told() -> None:
     async with talking() as (talk, choices):
         await opened(talk)

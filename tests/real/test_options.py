@@ -186,6 +186,19 @@ async def test_what_another_client_changes_is_told_once(
         assert current(told["configOptions"])["thought_level"] == "high"
 
 
+async def test_sessions_that_share_one_of_the_gateway_are_told_of_each_others_choices(
+    bridge: Bridge, tmp_path: Path
+) -> None:
+    async with bridge("--session", f"shared-{tmp_path.name}") as editor:
+        first = (await opened(editor, tmp_path))["sessionId"]
+        params = {"cwd": str(tmp_path), "mcpServers": []}
+        second = (await editor.call("session/new", params).result(TURN))["sessionId"]
+        await chosen(editor, first, "thought_level", "high")
+        await editor.until(
+            lambda: bool(shown(editor, second, "current_mode_update")), "the mode", TURN
+        )
+
+
 async def test_a_slash_command_that_changes_a_setting_is_told(
     bridge: Bridge, tmp_path: Path
 ) -> None:
