@@ -268,6 +268,12 @@ class RunFailed(TurnError):
     code = "run_failed"
 
 
+class Detached(TurnError):
+    """The editor closed its input; the turn goes on at the gateway."""
+
+    code = "detached"
+
+
 class OutcomeUnknown(TurnError):
     """The connection was lost and the gateway no longer knows what became of the prompt."""
 

@@ -25,11 +25,9 @@ from ledger import (
     LedgerClosed,
     LedgerError,
     Limits,
-    NewEntry,
     Page,
     Replay,
     SessionRecord,
-    SessionTitle,
     Stats,
     open_ledger,
 )
@@ -88,7 +86,7 @@ class LazyLedger:
         threading.Thread(target=self._open, name="ledger", daemon=True).start()
 
     def write(self, changes: Sequence[Change]) -> None:
-        self._opened().write([_without_secrets(change) for change in changes])
+        self._opened().write(changes)
 
     def read(self, session_id: str) -> Replay | None:
         return self._opened().read(session_id)
@@ -133,7 +131,7 @@ class LazyLedger:
         return type(failure)(failure.message, hint=failure.hint)
 
     def _open(self) -> None:
-        opened: EventLedger | None = MemoryLedger(self._limits)
+        opened: EventLedger | None = MemoryLedger(self._limits, redact=without_secrets)
         try:
             opened = self._opener()
         except LedgerError as error:
@@ -156,26 +154,21 @@ class LazyLedger:
             opened.close()
 
 
-def _without_secrets(change: Change) -> Change:
-    """Credentials never reach the ledger, whoever said them: a gateway that quotes a token in an
-    error, or a tool that printed it."""
-    if isinstance(change, NewEntry):
-        payload = without_secrets(change.payload)
-        return change if payload is change.payload else change._replace(payload=payload)
-    if isinstance(change, SessionTitle):
-        return change._replace(title=without_secrets(change.title))
-    return change
-
-
 def ledger_of(settings: Settings, *, host: str) -> LazyLedger:
-    """The ledger that the settings name; it is not opened yet."""
+    """The ledger that the settings name; it is not opened yet.
+
+    Credentials never reach it, whoever said them: a gateway that quotes a token in an error, or a
+    tool that printed it.
+    """
     limits = limits_of(settings)
 
     def opener() -> EventLedger:
         if settings.ledger == "memory":
-            return MemoryLedger(limits)
+            return MemoryLedger(limits, redact=without_secrets)
         url = settings.ledger_url
-        return open_ledger(url, limits=limits, host=host, lock_timeout=LOCK_TIMEOUT)
+        return open_ledger(
+            url, limits=limits, host=host, lock_timeout=LOCK_TIMEOUT, redact=without_secrets
+        )
 
     return LazyLedger(opener, limits)
 

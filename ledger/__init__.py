@@ -52,6 +52,7 @@ from ledger.model import (
 )
 from ledger.paths import normal_path
 from ledger.port import EventLedger
+from ledger.redaction import Redact, keep_all
 from ledger.retention import Limits
 
 __all__ = [
@@ -102,6 +103,7 @@ def open_ledger(
     owner: str | None = None,
     host: str | None = None,
     lock_timeout: float = 5.0,
+    redact: Redact = keep_all,
     is_network_path: Callable[[Path], bool] | None = None,
 ) -> EventLedger:
     """Open the ledger at ``sqlite:///…`` or ``postgresql+psycopg://…``.
@@ -112,14 +114,21 @@ def open_ledger(
 
     ``owner`` is whose sessions are shown and made; None is everybody's in a file, and the login
     name on a server. ``host`` names this machine in new sessions. ``lock_timeout`` is how many
-    seconds a call waits for other processes. ``is_network_path`` tells whether a file is on a
-    network file system; by default the system is asked.
+    seconds a call waits for other processes. ``redact`` is applied to all that is stored
+    (``ledger.redaction``). ``is_network_path`` tells whether a file is on a network file system;
+    by default the system is asked.
 
     Raises ``LedgerError``: for each cause another class, with a sentence and a hint.
     """
     opening = import_module("ledger.opening")  # what it imports takes longer than all the rest
     options = {} if is_network_path is None else {"is_network_path": is_network_path}
     ledger: EventLedger = opening.open_ledger(
-        url, limits=limits, owner=owner, host=host, lock_timeout=lock_timeout, **options
+        url,
+        limits=limits,
+        owner=owner,
+        host=host,
+        lock_timeout=lock_timeout,
+        redact=redact,
+        **options,
     )
     return ledger

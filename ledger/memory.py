@@ -25,6 +25,7 @@ from ledger.model import (
     Stats,
 )
 from ledger.paths import normal_path
+from ledger.redaction import Redact, keep_all, redacted
 from ledger.retention import (
     ENTRY_OVERHEAD,
     Limits,
@@ -42,8 +43,9 @@ class MemoryLedger:
     one after handing it over.
     """
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: Limits | None = None, *, redact: Redact = keep_all) -> None:
         self._limits = limits or Limits()
+        self._redact = redact
         self._lock = threading.Lock()
         self._sessions: dict[str, MemorySession] = {}
         self._allowance = 0
@@ -53,6 +55,7 @@ class MemoryLedger:
         with self._lock:
             self._check_open()
             self._check_sessions(changes)
+            changes = redacted(changes, self._redact)
             costs = [self._cost(change) for change in changes]
             for change, cost in zip(changes, costs, strict=True):
                 self._apply(change, cost)
@@ -174,7 +177,7 @@ class MemoryLedger:
         if known := self._sessions.get(new.session_id):
             known.open_again(new)
         else:
-            self._sessions[new.session_id] = MemorySession(new)
+            self._sessions[new.session_id] = MemorySession(new, self._redact)
             self._allowance = 0  # so that the number of sessions is looked at
 
     def _mark(self, session_id: str, **values: bool | int) -> None:

@@ -19,6 +19,7 @@ from ledger.model import (
     RunState,
     SessionRecord,
 )
+from ledger.redaction import Redact
 from ledger.retention import ENTRY_OVERHEAD, RUN_OVERHEAD, SESSION_OVERHEAD, Usage
 
 _ENTRY = Entry._fields
@@ -27,7 +28,7 @@ _ENTRY = Entry._fields
 class MemorySession:
     """A session's record, entries and runs, and what they cost."""
 
-    def __init__(self, new: NewSession) -> None:
+    def __init__(self, new: NewSession, redact: Redact) -> None:
         self.record = SessionRecord(
             session_id=new.session_id,
             session_key=new.session_key,
@@ -42,6 +43,7 @@ class MemorySession:
             gateway=new.gateway,
         )
         self.bytes = SESSION_OVERHEAD
+        self._redact = redact
         self._entries: list[Entry] = []
         self._runs: dict[str, Run] = {}
         self._keys: set[str] = set()
@@ -157,7 +159,7 @@ class MemorySession:
     def _merge(self, run_id: str) -> None:
         entries = self._entries
         before = sum(map(cost_of, entries))
-        merges = plan_merges([_chunk_payload(entry, run_id) for entry in entries])
+        merges = plan_merges([_chunk_payload(entry, run_id) for entry in entries], self._redact)
         for merge in reversed(merges):
             merged = entries[merge.start]._replace(payload=merge.payload)
             entries[merge.start : merge.stop] = [merged]

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ledger.redaction import Redact
+
 MAX_TEXT = 256 * 1024
 """Characters in one merged entry: a replay shows it in one line, and lines must stay short."""
 
@@ -37,7 +39,7 @@ class _Chunk(NamedTuple):
         )
 
 
-def plan_merges(payloads: Sequence[dict[str, Any] | None]) -> list[Merge]:
+def plan_merges(payloads: Sequence[dict[str, Any] | None], redact: Redact) -> list[Merge]:
     """What to merge in a row of entries, given by their payloads; None for an entry that must
     stay as it is. Merges come in order, do not overlap, and take two entries at least."""
     merges: list[Merge] = []
@@ -50,7 +52,7 @@ def plan_merges(payloads: Sequence[dict[str, Any] | None]) -> list[Merge]:
             length += len(chunk.text)
             continue
         if len(group) > 1:
-            merges.append(Merge(position - len(group), position, _merged(group)))
+            merges.append(Merge(position - len(group), position, redact(_merged(group))))
         group = [chunk] if chunk else []
         length = len(chunk.text) if chunk else 0
     return merges

@@ -18,6 +18,7 @@ from ledger.errors import LedgerClosed, LedgerError
 from ledger.failures import is_conflict, told_of
 from ledger.housekeeping import keep_limits
 from ledger.model import Change, Page, Replay, SessionRecord, Stats
+from ledger.redaction import Redact, redacted
 from ledger.retention import Limits
 from ledger.transaction import Transaction
 
@@ -43,6 +44,7 @@ class SqlLedger:
         limits: Limits,
         owner: str | None,
         host: str | None,
+        redact: Redact,
         refusal: Callable[[], LedgerError] | None = None,
     ) -> None:
         self._engine = engine
@@ -50,6 +52,7 @@ class SqlLedger:
         self._limits = limits
         self._owner = owner
         self._host = host
+        self._redact = redact
         self._refusal = refusal
         self._writing = threading.Lock()
         self._allowance = 0
@@ -66,6 +69,7 @@ class SqlLedger:
             raise self._refusal()
         if not changes:
             return
+        changes = redacted(changes, self._redact)
         with self._writing:
             self._check_open()
             done = self._write(lambda connection: self._apply(connection, changes))
@@ -115,7 +119,11 @@ class SqlLedger:
 
     def _apply(self, connection: Connection, changes: Sequence[Change]) -> Transaction:
         transaction = Transaction(
-            connection, owner=self._owner, host=self._host, limits=self._limits
+            connection,
+            owner=self._owner,
+            host=self._host,
+            limits=self._limits,
+            redact=self._redact,
         )
         transaction.apply(changes)
         return transaction

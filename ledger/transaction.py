@@ -25,6 +25,7 @@ from ledger.model import (
     SessionTitle,
 )
 from ledger.paths import normal_path
+from ledger.redaction import Redact
 from ledger.retention import ENTRY_OVERHEAD, RUN_OVERHEAD, SESSION_OVERHEAD, Limits, entries_to_trim
 from ledger.tables import entries, runs, sessions
 from ledger.upkeep import (
@@ -52,12 +53,19 @@ class Transaction:
     """Applies changes on a connection that is in a transaction with the right to write."""
 
     def __init__(
-        self, connection: Connection, *, owner: str | None, host: str | None, limits: Limits
+        self,
+        connection: Connection,
+        *,
+        owner: str | None,
+        host: str | None,
+        limits: Limits,
+        redact: Redact,
     ) -> None:
         self._connection = connection
         self._owner = owner
         self._host = host
         self._limits = limits
+        self._redact = redact
         self._states: dict[str, SessionState] = {}
         self._not_ours: set[str] = set()
         self._changed: set[str] = set()
@@ -259,7 +267,7 @@ class Transaction:
                 error_code=change.error_code,
             )
         )
-        merge_run(self._connection, state, clean(change.run_id), run.first_seq)
+        merge_run(self._connection, state, clean(change.run_id), run.first_seq, self._redact)
 
     def _mark(self, change: Incomplete | SessionClosed) -> None:
         if clean(change.session_id) not in self._states:

@@ -17,6 +17,7 @@ from ledger.blobs import references
 from ledger.codec import clean, decode, encode, size
 from ledger.errors import LedgerCorrupt
 from ledger.merging import plan_merges
+from ledger.redaction import Redact
 from ledger.retention import ENTRY_OVERHEAD, RUN_OVERHEAD
 from ledger.statements import Statement
 from ledger.tables import archives, blob_uses, blobs, entries, runs, sessions
@@ -102,10 +103,12 @@ def add_blobs(connection: Connection, state: SessionState, found: Mapping[str, b
             state.bytes += len(data)
 
 
-def merge_run(connection: Connection, state: SessionState, run_id: str, first_seq: int) -> None:
+def merge_run(
+    connection: Connection, state: SessionState, run_id: str, first_seq: int, redact: Redact
+) -> None:
     """Make one entry of adjacent text chunks of the run; the entries behind them move up."""
     rows = _entry_rows(connection, state, entries.c.seq >= first_seq)
-    merges = plan_merges([_chunk_payload(row, run_id) for row in rows])
+    merges = plan_merges([_chunk_payload(row, run_id) for row in rows], redact)
     if not merges:
         return
     start = merges[0].start

@@ -249,9 +249,10 @@ class Bridge:
             self._outbox.put_record(Entry(session_id, Record("closed", {})))
         return {}
 
-    async def stop(self, grace: float) -> None:
-        """Cancel and answer all turns, within about ``grace`` seconds."""
-        await self._prompting.stop(grace)
+    async def stop(self, grace: float, *, detach: bool) -> None:
+        """Answer all turns, within about ``grace`` seconds: as cancelled, or with ``detach`` as
+        left to the gateway."""
+        await self._prompting.stop(grace, detach=detach)
 
     # --- what the gateway says -----------------------------------------------------------
 
@@ -271,10 +272,8 @@ class Bridge:
                 self._prompting.link_lost(event)
             case ev.PermissionAsked():
                 self._permission_asked(event)
-            case ev.PermissionClosed():
-                self._prompting.permission_closed(event)
-            case ev.PermissionSettled():
-                self._prompting.permission_settled(event)
+            case ev.PermissionClosed() | ev.PermissionSettled() | ev.ApprovalsListed():
+                self._prompting.permission_event(event)
             case ev.SessionChanged():
                 self._session_changed(event)
             case ev.OptionsChanged():

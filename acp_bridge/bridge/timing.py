@@ -38,7 +38,11 @@ class Deadlines(NamedTuple):
     cancel: float = 1.5
     """The editor hears ``cancelled`` within 2 s whatever the gateway does."""
     reconnect: float = 1_800.0
-    """How long a sent prompt waits for the link to come back."""
+    """How long a prompt waits for the link to come back (``--reconnect-window``)."""
+    outage: float = 3.0
+    """A link that is away for longer is told of in the thread."""
+    stall: float = 60.0
+    """After this silence the gateway is asked about a run (``--stall-timeout``); 0 is never."""
     probe: float = 30.0
     drain: float = 10.0
     """How long the next prompt waits for the end of a cancelled run that nobody confirms."""

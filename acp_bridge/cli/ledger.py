@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -135,7 +136,7 @@ def import_openclaw(
     report = Report()
     with _target(settings, dry_run=dry_run) as ledger:
         sessions = _sessions(files, report.skipped)
-        import_sessions(sessions, ledger, report, dry_run=dry_run)
+        import_sessions(sessions, ledger, report, now=time.time_ns() // 1_000_000, dry_run=dry_run)
     for line in _told(report, files, _place(settings), dry_run=dry_run):
         typer.echo(line)
     return 0
@@ -181,11 +182,15 @@ def _settings(ledger_url: str, state_dir: str) -> Settings:
 def _opened(settings: Settings) -> Iterator[EventLedger]:
     import platform
 
+    from acp_bridge.logs import without_secrets
     from acp_bridge.storage import limits_of
     from ledger import open_ledger
 
     ledger = open_ledger(
-        settings.ledger_url, limits=limits_of(settings), host=platform.node() or None
+        settings.ledger_url,
+        limits=limits_of(settings),
+        host=platform.node() or None,
+        redact=without_secrets,
     )
     try:
         yield ledger

@@ -172,6 +172,10 @@ class TextTrack:
         self._messages.end()
         return chunks
 
+    def split_message(self) -> None:
+        """A notice stands here: the text goes on behind it, in a message of its own."""
+        self._messages.split()
+
     def finish(self, snapshot: str | None) -> list[Chunk]:
         """The text is final. ``snapshot`` is the gateway's last word on it, if it sent one."""
         chunks = [] if snapshot is None else self._take(snapshot, None, False)
@@ -296,6 +300,10 @@ class ThoughtTrack:
             self._shown = _Text(WINDOW)
         return chunks
 
+    def split_message(self) -> None:
+        """A notice stands here: the thought goes on behind it, in a message of its own."""
+        self._messages.split()
+
     def finish(self, snapshot: str | None = None) -> list[Chunk]:
         """The reasoning is over. ``snapshot``, the gateway's last word, may hold every thought."""
         chunks: list[Chunk] = []
@@ -329,6 +337,11 @@ class _Messages:
         if self._has_text:
             self._index += 1
             self._has_text = False
+
+    def split(self) -> None:
+        """What comes next is a new message that goes on with the same text, blanks and all."""
+        if self._has_text:
+            self._index += 1
 
 
 def _split_half(text: str) -> tuple[str, str]:

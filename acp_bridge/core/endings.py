@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, assert_never
 
+from acp_bridge.core.effects import Answer, Reject
 from acp_bridge.core.events import EndKind, RunEnded, RunReported, RunState
 from acp_bridge.errors import (
     BridgeError,
+    GatewayTimeout,
     LinkLost,
     LocalProtocolError,
     OutcomeUnknown,
     PromptTooLarge,
     RunFailed,
+    to_jsonrpc,
 )
+from acp_bridge.ids import Json
 from acp_bridge.wire.content import cut_middle
 
 NO_REPLY: Final = "(The agent ended its turn without a reply.)"
@@ -62,6 +66,13 @@ class Ending(NamedTuple):
     notice: str | None
 
 
+def outcome(answer: Answer | Reject) -> Json:
+    """What the ledger keeps of a turn's answer."""
+    if isinstance(answer, Answer):
+        return {"stop_reason": answer.stop_reason}
+    return {"error": to_jsonrpc(answer.error)}
+
+
 def ending(event: RunEnded) -> Ending:
     """The ending for the terminal event of a run."""
     match event.kind:
@@ -102,6 +113,21 @@ def lost() -> Ending:
     return Ending(None, OutcomeUnknown(_LOST, hint=hint), _LOST)
 
 
+def refused(error: BridgeError) -> Ending:
+    """The prompt was not taken, or could not be sent."""
+    return Ending(None, error, error.message)
+
+
+def unacknowledged() -> Ending:
+    """The gateway has not said whether it took the prompt."""
+    return refused(
+        GatewayTimeout(
+            "The gateway did not acknowledge the prompt in time.",
+            hint="See the gateway's log; send the prompt again when it answers.",
+        )
+    )
+
+
 def poisoned(close_code: int | None, sends: int) -> Ending | None:
     """The ending of a prompt that was on the wire, unanswered, when the connection ended, if it
     is to blame: it was too large for the gateway, or it was the ``MAX_SENDS``-th time. Such a
@@ -120,7 +146,7 @@ def poisoned(close_code: int | None, sends: int) -> Ending | None:
         )
     else:
         return None
-    return Ending(None, error, error.message)
+    return refused(error)
 
 
 def _failed(event: RunEnded) -> Ending:

@@ -247,6 +247,12 @@ class PermissionSettled(NamedTuple):
     error: BridgeError | None
 
 
+class ApprovalsListed(NamedTuple):
+    """All approvals that wait for a decision, as the gateway lists them after a reconnect."""
+
+    waiting: frozenset[ApprovalId]
+
+
 class SessionChanged(NamedTuple):
     """The gateway's row of a session changed: title or token counts."""
 
@@ -298,6 +304,7 @@ GatewayEvent = (
     | PermissionAsked
     | PermissionClosed
     | PermissionSettled
+    | ApprovalsListed
     | SessionChanged
     | OptionsChanged
     | GatewayStopping

@@ -8,29 +8,32 @@ must outlive a generation.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import assert_never
+from typing import Final, assert_never
 
+from acp_bridge.core import effects as fx
+from acp_bridge.core import endings
 from acp_bridge.core import events as ev
 from acp_bridge.core.commands import AbortRun, ProbeRun, StartRun
-from acp_bridge.core.effects import (
-    Answer,
-    Arm,
-    DeadlineKind,
-    Disarm,
-    Effect,
-    Record,
-    Reject,
-    Release,
-    Send,
-)
-from acp_bridge.core.endings import NO_REPLY, Ending, ending, lost, poisoned, report_ending
+from acp_bridge.core.endings import Ending
 from acp_bridge.core.open_permissions import OpenPermissions
-from acp_bridge.core.ports import EditorAnswer
 from acp_bridge.core.tool_calls import ToolCalls
 from acp_bridge.core.turn import Trigger, TurnState, next_state
 from acp_bridge.core.turn_view import TurnView
-from acp_bridge.errors import BridgeError, GatewayTimeout, to_jsonrpc
-from acp_bridge.ids import ApprovalId, Json, RunId, SessionId, SessionKey
+from acp_bridge.errors import BridgeError, Detached, GatewayTimeout
+from acp_bridge.ids import Json, RunId, SessionId, SessionKey
+
+_OF_END: Final = {
+    ev.EndKind.FINISHED: Trigger.FINISHED,
+    ev.EndKind.ABORTED: Trigger.ABORTED,
+    ev.EndKind.FAILED: Trigger.ERRORED,
+}
+_OF_REPORT: Final = {
+    ev.RunState.FINISHED: Trigger.FINISHED,
+    ev.RunState.ABORTED: Trigger.ABORTED,
+    ev.RunState.FAILED: Trigger.ERRORED,
+    ev.RunState.NOT_TAKEN: Trigger.PROBE_NOT_TAKEN,
+    ev.RunState.UNKNOWN: Trigger.PROBE_UNKNOWN,
+}
 
 
 class Turn:
@@ -51,11 +54,13 @@ class Turn:
         self._is_cancel_wanted = False
         self._is_abort_under_way = False
         self._winds_down = False
+        self.doubts = 0
+        """How often in a row the gateway did not know the silent run."""
         self._resends = 0
         self._sends = 0
         self._tools = ToolCalls(cwd)
         self._view = TurnView(command.run_id, self._tools)
-        self._permissions = OpenPermissions(session_id, command.run_id, self._tools)
+        self.permissions = OpenPermissions(session_id, command.run_id, self._tools)
 
     @classmethod
     def reattached(
@@ -91,55 +96,55 @@ class Turn:
 
     # --- before sending ------------------------------------------------------------------
 
-    def begin(self, *, is_link_up: bool) -> list[Effect]:
-        """Record the prompt; without a link, wait for one up to the connect deadline."""
+    def begin(self, *, is_link_up: bool) -> list[fx.Effect]:
+        """fx.Record the prompt; without a link, wait for one up to the connect deadline."""
         self._is_link_up = is_link_up
-        effects: list[Effect] = [Record("prompt", self._prompt)]
+        effects: list[fx.Effect] = [fx.Record("prompt", self._prompt)]
         if not is_link_up:
-            effects.append(self._arm(DeadlineKind.CONNECT))
+            effects.append(self._arm(fx.DeadlineKind.CONNECT))
         return effects
 
-    def recorded(self) -> list[Effect]:
+    def recorded(self) -> list[fx.Effect]:
         """The prompt is in the ledger (or the ledger has failed, which stops no conversation)."""
         self._is_recorded = True
         return self._send_when_ready()
 
-    def grant_slot(self) -> list[Effect]:
+    def grant_slot(self) -> list[fx.Effect]:
         """No other run is under way in this session of the gateway."""
         self._has_slot = True
         return self._send_when_ready()
 
-    def _send_when_ready(self) -> list[Effect]:
+    def _send_when_ready(self) -> list[fx.Effect]:
         ready = self._is_recorded and self._has_slot and self._is_link_up
         if self.state is not TurnState.NEW or not ready:
             return []
         return self._send()
 
-    def _send(self) -> list[Effect]:
+    def _send(self) -> list[fx.Effect]:
         self._move(Trigger.SENT)
         self.is_over = False
         self._sends += 1
-        return [Send(self.command), self._arm(DeadlineKind.ACKNOWLEDGE)]
+        return [fx.Send(self.command), self._arm(fx.DeadlineKind.ACKNOWLEDGE)]
 
     # --- the link ------------------------------------------------------------------------
 
-    def link_lost(self, close_code: int | None = None) -> list[Effect]:
+    def link_lost(self, close_code: int | None = None) -> list[fx.Effect]:
         """The connection broke: a sent prompt waits for the next one, unless it broke it."""
         self._is_link_up = False
         self._is_abort_under_way = False
         if self.state.is_final:
             return []
         if self.state is TurnState.NEW:
-            return [self._arm(DeadlineKind.CONNECT)]
-        if self.state is TurnState.SENT and (how := poisoned(close_code, self._sends)):
+            return [self._arm(fx.DeadlineKind.CONNECT)]
+        if self.state is TurnState.SENT and (how := endings.poisoned(close_code, self._sends)):
             self._move(Trigger.ERRORED)
             return self._end(how)
         self._move(Trigger.LINK_LOST)
         if self.state is TurnState.SUSPENDED:
-            return [self._arm(DeadlineKind.RECONNECT)]
+            return [self._arm(fx.DeadlineKind.RECONNECT)]
         return []
 
-    def link_up(self) -> list[Effect]:
+    def link_up(self) -> list[fx.Effect]:
         """A new connection: ask what became of the run, or send what still waits."""
         self._is_link_up = True
         if self._is_cancel_wanted:
@@ -147,32 +152,46 @@ class Turn:
         if self.state.is_final:
             return []
         self._move(Trigger.LINK_UP)
+        effects = self._view.outage_over()
         if self.state is TurnState.NEW:
-            return [Disarm(), *self._send_when_ready()]
+            return [*effects, fx.Disarm(), *self._send_when_ready()]
         self._tools.assume_no_tool_stream()
-        probe = ProbeRun(self.run_id, self.session_key)
-        return [Send(probe), self._arm(DeadlineKind.PROBE), *self._permissions.link_up()]
+        effects += [self._probe(), self._arm(fx.DeadlineKind.PROBE)]
+        return effects + self.permissions.link_up()
+
+    def outage(self) -> list[fx.Effect]:
+        """The connection has been away for so long that the user is to know."""
+        waits = self.state in (TurnState.NEW, TurnState.SUSPENDED)
+        return self._view.outage() if waits else []
+
+    def stalled(self) -> list[fx.Effect]:
+        """Nothing was heard of the run for long: ask what became of it."""
+        is_silent = self.state is TurnState.RUNNING and not self.permissions.is_waiting
+        return [self._probe()] if is_silent and self._is_link_up else []
+
+    def _probe(self) -> fx.Effect:
+        return fx.Send(ProbeRun(self.run_id, self.session_key))
 
     # --- the editor ----------------------------------------------------------------------
 
-    def cancel(self) -> list[Effect]:
+    def cancel(self) -> list[fx.Effect]:
         """The editor wants the turn over. Any number of calls has the effect of one."""
         if self.state.is_final or self.state is TurnState.CANCELLING:
             return []
         self._move(Trigger.CANCEL)
         if self.state is TurnState.CANCELLED:
-            return self._settle(Answer("cancelled"))
+            return self._settle(fx.Answer("cancelled"))
         self._is_cancel_wanted = True
         if self.is_over:  # the gateway has not taken it; it was to be sent again
             self._move(Trigger.DEFERRED)
-            return self._settle(Answer("cancelled"))
-        effects: list[Effect] = [self._arm(DeadlineKind.CANCEL)]
+            return self._settle(fx.Answer("cancelled"))
+        effects: list[fx.Effect] = [self._arm(fx.DeadlineKind.CANCEL)]
         # Before the acknowledgement an abort could overtake the prompt; it follows then.
         if self._is_link_up and self._is_acknowledged:
             effects += self._abort()
-        return effects + self._permissions.deny_all()
+        return effects + self.permissions.deny_all()
 
-    def give_up(self) -> list[Effect]:
+    def give_up(self) -> list[fx.Effect]:
         """The process ends: answer now, and let the gateway hear of it if it still can."""
         if self.state is not TurnState.CANCELLING:
             return []
@@ -180,17 +199,19 @@ class Turn:
         self._move(Trigger.DEADLINE)
         return effects + self._end(Ending("cancelled", None, None))
 
-    def permission_answered(self, approval_id: ApprovalId, answer: EditorAnswer) -> list[Effect]:
-        """The editor answered ``session/request_permission``."""
-        return self._permissions.answered(approval_id, answer, is_link_up=self._is_link_up)
-
-    def permission_expired(self, approval_id: ApprovalId) -> list[Effect]:
-        """The gateway's own deadline for an open permission has passed."""
-        return self._permissions.expired(approval_id)
+    def detach(self) -> list[fx.Effect]:
+        """The editor leaves, and the run is to go on: a later process takes it up."""
+        if self.state is TurnState.NEW:
+            return self.cancel()
+        if self.state.is_final or self.state is TurnState.CANCELLING:
+            return self.give_up()
+        self._move(Trigger.DETACHED)
+        self.is_over = True  # as far as this process is concerned
+        return [fx.Disarm(), fx.Reject(Detached())]
 
     # --- the gateway ---------------------------------------------------------------------
 
-    def handle(self, event: ev.RunEvent) -> list[Effect]:
+    def handle(self, event: ev.RunEvent) -> list[fx.Effect]:
         """An event of this run. Raises ``IllegalTransition`` for one that cannot come now."""
         if self.state.is_final:
             return self._handle_late(event)
@@ -201,7 +222,7 @@ class Turn:
                 return self._deferred()
             case ev.RunRefused():
                 self._move(Trigger.ERRORED)
-                return self._end(Ending(None, event.error, event.error.message))
+                return self._end(endings.refused(event.error))
             case ev.RunAnsweredAtOnce():
                 self._move(Trigger.FINISHED)
                 return self._end(Ending("end_turn", None, None), snapshot=event.text)
@@ -214,7 +235,7 @@ class Turn:
             case _:
                 return self._progress(event)
 
-    def _handle_late(self, event: ev.RunEvent) -> list[Effect]:
+    def _handle_late(self, event: ev.RunEvent) -> list[fx.Effect]:
         """The editor has its answer; only the end of the run itself still matters."""
         if self.is_over:
             return []
@@ -224,39 +245,33 @@ class Turn:
         over = (ev.RunEnded, ev.RunRefused, ev.RunAnsweredAtOnce, ev.RunDeferred, ev.AbortAnswered)
         return self._over() if isinstance(event, over) else []
 
-    def _accepted(self, trigger: Trigger) -> list[Effect]:
+    def _accepted(self, trigger: Trigger) -> list[fx.Effect]:
         was_sent = self.state is TurnState.SENT
         self._is_acknowledged = True
         self._move(trigger)
         if was_sent:
-            return [Disarm()]
+            return [fx.Disarm()]
         needs_abort = self._is_cancel_wanted and not self._is_abort_under_way
         return self._abort() if needs_abort and self._is_link_up else []
 
-    def _deferred(self) -> list[Effect]:
+    def _deferred(self) -> list[fx.Effect]:
         self._move(Trigger.DEFERRED)
         self.is_over = True
         if self.state is TurnState.CANCELLED:
-            return self._settle(Answer("cancelled"))
+            return self._settle(fx.Answer("cancelled"))
         self._resends += 1
-        return [self._arm(DeadlineKind.RESEND, self._resends)]
+        return [self._arm(fx.DeadlineKind.RESEND, self._resends)]
 
-    def _run_ended(self, event: ev.RunEnded) -> list[Effect]:
-        match event.kind:
-            case ev.EndKind.FINISHED:
-                self._move(Trigger.FINISHED)
-            case ev.EndKind.ABORTED:
-                self._move(Trigger.ABORTED)
-            case ev.EndKind.FAILED:
-                self._move(Trigger.ERRORED)
-            case _:
-                assert_never(event.kind)
+    def _run_ended(self, event: ev.RunEnded) -> list[fx.Effect]:
+        self._move(_OF_END[event.kind])
         effects = self._view.thought(event.thought) if event.thought is not None else []
         # 2026.6.11 keeps a failed run until its second end, and a stopped one for a moment.
         self._winds_down = event.kind is not ev.EndKind.FINISHED
-        return effects + self._end(ending(event), not self._winds_down, snapshot=event.snapshot)
+        return effects + self._end(
+            endings.ending(event), not self._winds_down, snapshot=event.snapshot
+        )
 
-    def _abort_answered(self, event: ev.AbortAnswered) -> list[Effect]:
+    def _abort_answered(self, event: ev.AbortAnswered) -> list[fx.Effect]:
         self._is_abort_under_way = False
         if event.error is not None or event.aborted:
             # Refused: the deadline decides. Taken: the run's own end follows, with its last text.
@@ -264,59 +279,53 @@ class Turn:
         self._move(Trigger.ABORTED)
         return self._end(Ending("cancelled", None, None))
 
-    def _progress(self, event: ev.RunEvent) -> list[Effect]:
+    def _progress(self, event: ev.RunEvent) -> list[fx.Effect]:
+        self.doubts = 0
         return self._accepted(Trigger.PROGRESS) + self._view.progress(event)
 
-    def _reported(self, event: ev.RunReported) -> list[Effect]:
+    def _reported(self, event: ev.RunReported) -> list[fx.Effect]:
         effects = self._view.ended_tools(event.ended_tools)
         match event.state:
             case ev.RunState.RUNNING:
                 self._is_acknowledged = True
+                self.doubts = 0
                 self._move(Trigger.PROBE_RUNNING)
-                return [Disarm(), *effects, *self._view.caught_up(event.snapshot)]
-            case ev.RunState.NOT_TAKEN if self._may_send_again():
+                return [fx.Disarm(), *effects, *self._view.caught_up(event.snapshot)]
+            case ev.RunState.NOT_TAKEN if (
+                not self._is_acknowledged and self.state is TurnState.PROBING
+            ):
                 return effects + self._send()
-            case ev.RunState.NOT_TAKEN:
-                self._move(Trigger.PROBE_NOT_TAKEN)
-            case ev.RunState.UNKNOWN:
-                self._move(Trigger.PROBE_UNKNOWN)
-            case ev.RunState.FINISHED:
-                self._move(Trigger.FINISHED)
-            case ev.RunState.ABORTED:
-                self._move(Trigger.ABORTED)
-            case ev.RunState.FAILED:
+            case _ if self._is_doubted_again(event.state):
                 self._move(Trigger.ERRORED)
             case _:
-                assert_never(event.state)
+                self._move(_OF_REPORT[event.state])
         if not self.state.is_final:
             return effects  # the run's own events went on meanwhile; they know better
-        how = lost() if event.state is ev.RunState.NOT_TAKEN else report_ending(event)
-        return effects + self._end(how, snapshot=event.snapshot)
+        return effects + self._end(endings.report_ending(event), snapshot=event.snapshot)
 
     def _may_send_again(self) -> bool:
         return self.state is TurnState.PROBING and not self._is_acknowledged
 
+    def _is_doubted_again(self, state: ev.RunState) -> bool:
+        """Whether the gateway has denied twice to know a run that says nothing."""
+        is_doubt = state in (ev.RunState.NOT_TAKEN, ev.RunState.UNKNOWN)
+        if is_doubt and self.state is TurnState.RUNNING:
+            self.doubts += 1
+        return self.doubts > 1
+
     # --- permissions ---------------------------------------------------------------------
 
-    def permission_asked(self, asked: ev.PermissionAsked) -> list[Effect]:
+    def permission_asked(self, asked: ev.PermissionAsked) -> list[fx.Effect]:
         """The gateway asks for a decision within this run."""
         if self.state.is_final or self.state is TurnState.CANCELLING:
-            return self._permissions.refuse(asked)
-        return self._view.begin_message() + self._permissions.asked(asked)
-
-    def permission_closed(self, event: ev.PermissionClosed) -> list[Effect]:
-        """The gateway says that an approval was resolved."""
-        return self._permissions.closed(event.approval_id, event.decision)
-
-    def permission_settled(self, event: ev.PermissionSettled) -> list[Effect]:
-        """The gateway answered our decision."""
-        return self._permissions.settled(event)
+            return self.permissions.refuse(asked)
+        return self._view.begin_message() + self.permissions.asked(asked)
 
     # --- time ----------------------------------------------------------------------------
 
     def deadline(
-        self, kind: DeadlineKind, serial: int, reason: BridgeError | None = None
-    ) -> list[Effect]:
+        self, kind: fx.DeadlineKind, serial: int, reason: BridgeError | None = None
+    ) -> list[fx.Effect]:
         """A timer fired. ``reason`` says why there is no link, where that is the cause.
 
         A timer armed for an earlier state is ignored: its serial number is old.
@@ -324,27 +333,22 @@ class Turn:
         if serial != self._serial:
             return []
         match kind:
-            case DeadlineKind.DRAIN | DeadlineKind.LINGER:
+            case fx.DeadlineKind.DRAIN | fx.DeadlineKind.LINGER:
                 return self._over()
-            case DeadlineKind.RESEND:
+            case fx.DeadlineKind.RESEND:
                 return self._send()
-            case DeadlineKind.CANCEL:
+            case fx.DeadlineKind.CANCEL:
                 self._move(Trigger.DEADLINE)
                 return self._end(Ending("cancelled", None, None), is_over=self.is_over)
-            case DeadlineKind.CONNECT:
+            case fx.DeadlineKind.CONNECT:
                 self._move(Trigger.DEADLINE)
-                error = reason or GatewayTimeout()
-                return self._end(Ending(None, error, error.message))
-            case DeadlineKind.ACKNOWLEDGE:
+                return self._end(endings.refused(reason or GatewayTimeout()))
+            case fx.DeadlineKind.ACKNOWLEDGE:
                 self._move(Trigger.DEADLINE)
-                timeout = GatewayTimeout(
-                    "The gateway did not acknowledge the prompt in time.",
-                    hint="See the gateway's log; send the prompt again when it answers.",
-                )
-                return self._abort() + self._end(Ending(None, timeout, timeout.message), False)
-            case DeadlineKind.RECONNECT | DeadlineKind.PROBE:
+                return self._abort() + self._end(endings.unacknowledged(), False)
+            case fx.DeadlineKind.RECONNECT | fx.DeadlineKind.PROBE:
                 self._move(Trigger.DEADLINE)
-                return self._end(lost())
+                return self._end(endings.lost())
             case _:
                 assert_never(kind)
 
@@ -352,7 +356,7 @@ class Turn:
 
     def _end(
         self, how: Ending, is_over: bool = True, *, snapshot: str | None = None
-    ) -> list[Effect]:
+    ) -> list[fx.Effect]:
         """Close what is open, show the last text and the notice, answer."""
         self.is_over = is_over
         was_cancelled = self.state is TurnState.CANCELLED
@@ -360,39 +364,35 @@ class Turn:
         if how.notice and not (was_cancelled and self._is_cancel_wanted):
             effects += self._view.notice(how.notice)
         elif self._view.is_empty and self.state is TurnState.DONE:
-            effects += self._view.notice(NO_REPLY)
+            effects += self._view.notice(endings.NO_REPLY)
         if was_cancelled:
-            return effects + self._settle(Answer("cancelled"))
+            return effects + self._settle(fx.Answer("cancelled"))
         if how.error is not None:
-            return effects + self._settle(Reject(how.error))
-        return effects + self._settle(Answer(how.stop_reason or "end_turn"))
+            return effects + self._settle(fx.Reject(how.error))
+        return effects + self._settle(fx.Answer(how.stop_reason or "end_turn"))
 
-    def _settle(self, answer: Answer | Reject) -> list[Effect]:
-        outcome: Json = (
-            {"stop_reason": answer.stop_reason}
-            if isinstance(answer, Answer)
-            else {"error": to_jsonrpc(answer.error)}
-        )
-        effects: list[Effect] = [*self._permissions.deny_all(), Record("outcome", outcome), answer]
+    def _settle(self, answer: fx.Answer | fx.Reject) -> list[fx.Effect]:
+        outcome = fx.Record("outcome", endings.outcome(answer))
+        effects = [*self.permissions.deny_all(), outcome, answer]
         if self.is_over:
-            return [*effects, Disarm(), Release(self.run_id)]
-        kind = DeadlineKind.LINGER if self._winds_down else DeadlineKind.DRAIN
+            return [*effects, fx.Disarm(), fx.Release(self.run_id)]
+        kind = fx.DeadlineKind.LINGER if self._winds_down else fx.DeadlineKind.DRAIN
         return [*effects, self._arm(kind)]
 
-    def _over(self) -> list[Effect]:
+    def _over(self) -> list[fx.Effect]:
         self.is_over = True
-        return [Disarm(), Release(self.run_id)]
+        return [fx.Disarm(), fx.Release(self.run_id)]
 
-    def _abort(self) -> list[Effect]:
+    def _abort(self) -> list[fx.Effect]:
         self._is_cancel_wanted = True
         self._is_abort_under_way = True
-        return [Send(AbortRun(self.run_id, self.session_key))]
+        return [fx.Send(AbortRun(self.run_id, self.session_key))]
 
     # --- state ---------------------------------------------------------------------------
 
     def _move(self, trigger: Trigger) -> None:
         self.state = next_state(self.state, trigger)
 
-    def _arm(self, kind: DeadlineKind, attempt: int = 0) -> Arm:
+    def _arm(self, kind: fx.DeadlineKind, attempt: int = 0) -> fx.Arm:
         self._serial += 1
-        return Arm(kind, self._serial, attempt)
+        return fx.Arm(kind, self._serial, attempt)

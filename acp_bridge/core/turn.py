@@ -24,6 +24,8 @@ Decisions:
 * A prompt never runs twice. After a reconnect it is sent again only if it was never acknowledged
   *and* the gateway, alive, says that it has not taken it. Otherwise the turn fails with
   ``OutcomeUnknown``.
+* ``detached``: the editor leaves and the run goes on. The turn has no ending then, so that a later
+  process takes it up.
 * A dot raises ``IllegalTransition`` and changes nothing.
 
 Whether the *run* is over at the gateway is a small fact beside the state (``is_over``): a turn may
@@ -81,6 +83,7 @@ class Trigger(StrEnum):
     PROBE_NOT_TAKEN = "probe: not taken"
     PROBE_UNKNOWN = "probe: unknown"
     DEADLINE = "deadline"
+    DETACHED = "detached"
 
 
 S = TurnState
@@ -106,6 +109,7 @@ TABLE: Final[dict[TurnState, dict[Trigger, TurnState]]] = {
         T.CANCEL: S.CANCELLING,
         T.LINK_LOST: S.SUSPENDED,
         T.DEADLINE: S.FAILED,
+        T.DETACHED: S.FAILED,
     },
     S.RUNNING: {
         T.ACCEPTED: S.RUNNING,
@@ -118,6 +122,7 @@ TABLE: Final[dict[TurnState, dict[Trigger, TurnState]]] = {
         T.PROBE_RUNNING: S.RUNNING,
         T.PROBE_NOT_TAKEN: S.RUNNING,
         T.PROBE_UNKNOWN: S.RUNNING,
+        T.DETACHED: S.FAILED,
     },
     S.CANCELLING: {
         T.ACCEPTED: S.CANCELLING,
@@ -138,6 +143,7 @@ TABLE: Final[dict[TurnState, dict[Trigger, TurnState]]] = {
         T.CANCEL: S.CANCELLING,
         T.LINK_UP: S.PROBING,
         T.DEADLINE: S.FAILED,
+        T.DETACHED: S.FAILED,
     },
     S.PROBING: {
         T.SENT: S.SENT,
@@ -151,6 +157,7 @@ TABLE: Final[dict[TurnState, dict[Trigger, TurnState]]] = {
         T.PROBE_NOT_TAKEN: S.FAILED,
         T.PROBE_UNKNOWN: S.FAILED,
         T.DEADLINE: S.FAILED,
+        T.DETACHED: S.FAILED,
     },
     S.DONE: {},
     S.CANCELLED: {},

@@ -7,6 +7,7 @@ missed.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from acp_bridge.core import events as ev
 from acp_bridge.core.chunks import Chunk, TextTrack, ThoughtTrack
@@ -14,6 +15,9 @@ from acp_bridge.core.effects import Effect, Show
 from acp_bridge.core.tool_calls import ToolCalls
 from acp_bridge.ids import Json, RunId, ToolCallId
 from acp_bridge.wire import updates
+
+OUTAGE: Final = "(The connection to the gateway is lost; reconnecting…)"
+OUTAGE_OVER: Final = "(The connection to the gateway is back.)"
 
 
 def relive(update: Json, text: TextTrack, thoughts: ThoughtTrack, tools: ToolCalls) -> None:
@@ -52,6 +56,7 @@ class TurnView:
         self._text = TextTrack()
         self._thoughts = ThoughtTrack()
         self._tools = tools
+        self._tells_outage = False
         self.is_empty = True
         """Whether the editor has seen nothing of this turn."""
 
@@ -111,6 +116,27 @@ class TurnView:
             *self._think(self._thoughts.finish()),
             *self._say(self._text.finish(snapshot)),
         ]
+
+    def outage(self) -> list[Effect]:
+        """Say, once in an outage, that the connection is lost."""
+        if self._tells_outage:
+            return []
+        self._tells_outage = True
+        return self._between(OUTAGE)
+
+    def outage_over(self) -> list[Effect]:
+        """Say that the connection is back, if its loss was told."""
+        if not self._tells_outage:
+            return []
+        self._tells_outage = False
+        return self._between(OUTAGE_OVER)
+
+    def _between(self, text: str) -> list[Effect]:
+        """A notice in the middle of what the agent says."""
+        effects = self.notice(f"{text}\n\n")
+        self._text.split_message()
+        self._thoughts.split_message()
+        return effects
 
     def notice(self, text: str) -> list[Effect]:
         """A line of the bridge's or the gateway's own, as a message of its own. It begins a new

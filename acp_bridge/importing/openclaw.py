@@ -41,10 +41,13 @@ class Report:
 
 
 def import_sessions(
-    sessions: Iterable[OldSession], ledger: EventLedger, report: Report, *, dry_run: bool
+    sessions: Iterable[OldSession], ledger: EventLedger, report: Report, *, now: int, dry_run: bool
 ) -> None:
-    """Write the sessions and count. Raises ``LedgerError`` if the ledger cannot be used; what was
-    written by then stays, and the import can be repeated."""
+    """Write the sessions and count. ``now`` is the time, in UTC milliseconds.
+
+    Raises ``LedgerError`` if the ledger cannot be used; what was written by then stays, and the
+    import can be repeated.
+    """
     seen: set[str] = set()
     for session in sessions:
         if session.session_id in seen:
@@ -54,19 +57,21 @@ def import_sessions(
         report.incomplete += not session.complete
         report.events += len(session.events)
         report.skipped[STATE] += sum(map(is_state, session.events))
-        _import(session, ledger, report, dry_run=dry_run)
+        _import(session, ledger, report, now, dry_run=dry_run)
 
 
-def _import(session: OldSession, ledger: EventLedger, report: Report, *, dry_run: bool) -> None:
+def _import(
+    session: OldSession, ledger: EventLedger, report: Report, now: int, *, dry_run: bool
+) -> None:
     known = ledger.read(session.session_id)
     last = imported_up_to(known.entries) if known is not None else None
     if known is not None and known.entries and last is None:
         report.skipped[OWN] += sum(not is_state(event) for event in session.events)
         return
     changes = (
-        session_changes(session)
+        session_changes(session, now)
         if known is None
-        else event_changes(session, -1 if last is None else last)
+        else event_changes(session, -1 if last is None else last, now)
     )
     if not changes:
         report.unchanged += 1

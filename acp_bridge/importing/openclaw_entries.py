@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from acp_bridge.core.prompt import PREFIX, prompt_title
@@ -17,6 +18,7 @@ from acp_bridge.core.replay import STATE
 from acp_bridge.core.turn_view import text_of
 from acp_bridge.ids import Json
 from acp_bridge.importing.openclaw_files import OldEvent, OldSession
+from acp_bridge.wire.updates import message_chunk
 from ledger import (
     Change,
     Entry,
@@ -77,14 +79,14 @@ def is_state(event: OldEvent) -> bool:
     return event.update["sessionUpdate"] in STATE
 
 
-def session_changes(session: OldSession) -> list[Change]:
-    """The changes that make the session."""
+def session_changes(session: OldSession, now: int) -> list[Change]:
+    """The changes that make the session. ``now`` is in UTC milliseconds."""
     name = session.session_id
     changes: list[Change] = [
         NewSession(
             name, session.session_key, session.cwd, session.created_at, complete=session.complete
         ),
-        *event_changes(session, -1),
+        *event_changes(session, -1, now),
     ]
     title = _title(session)
     if title is not None:
@@ -92,8 +94,9 @@ def session_changes(session: OldSession) -> list[Change]:
     return [*changes, SessionClosed(name)]
 
 
-def event_changes(session: OldSession, after: int) -> list[Change]:
-    """The changes that the events behind ``after`` mean; none if there are none to keep."""
+def event_changes(session: OldSession, after: int, now: int) -> list[Change]:
+    """The changes that the events behind ``after`` mean, and a line that says where they are from;
+    none if there are none to keep. ``now`` is in UTC milliseconds."""
     events = [event for event in session.events if event.seq > after and not is_state(event)]
     rows = list(_rows(events))
     last_of = {row.run_id: index for index, row in enumerate(rows) if row.run_id is not None}
@@ -106,7 +109,18 @@ def event_changes(session: OldSession, after: int) -> list[Change]:
             end = _Row(row.last, row.last, row.at, "outcome", row.run_id, {"stop_reason": _END})
             changes.append(end.entry(session.session_id, ":end"))
             changes.append(RunClosed(row.run_id, row.at, RunState.FINISHED, stop_reason=_END))
+    if rows:
+        changes.append(_mark(session, rows[-1].last, now).entry(session.session_id, ":imported"))
     return changes
+
+
+def _mark(session: OldSession, last: int, now: int) -> _Row:
+    day = datetime.fromtimestamp(now / 1000, UTC).date()
+    text = f"(Imported from OpenClaw's ledger on {day}.)"
+    if not session.complete:
+        text = f"(Imported from OpenClaw's ledger, which had not all of it, on {day}.)"
+    update = message_chunk(text, f"openclaw:{session.session_id}:{last}:imported")
+    return _Row(last, last, session.updated_at, "update", None, update)
 
 
 def _rows(events: Sequence[OldEvent]) -> list[_Row]:

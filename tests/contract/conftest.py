@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ledger import EventLedger, Limits, open_ledger
 from ledger.memory import MemoryLedger
 
-MakeLedger = Callable[[Limits], EventLedger]
+MakeLedger = Callable[..., EventLedger]
 
 
 @pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
@@ -18,14 +19,15 @@ def make_ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make
     """Makes empty ledgers with given limits, and closes them."""
     made: list[EventLedger] = []
 
-    def make(limits: Limits) -> EventLedger:
+    def make(limits: Limits, **options: Any) -> EventLedger:
         if request.param == "memory":
-            made.append(MemoryLedger(limits))
+            made.append(MemoryLedger(limits, **options))
         elif request.param == "postgres":
             url = request.getfixturevalue("postgres").ledger_database()
-            made.append(open_ledger(url, limits=limits, owner="me"))
+            made.append(open_ledger(url, limits=limits, owner="me", **options))
         else:
-            made.append(open_ledger(f"sqlite:///{tmp_path}/{len(made)}.db", limits=limits))
+            url = f"sqlite:///{tmp_path}/{len(made)}.db"
+            made.append(open_ledger(url, limits=limits, **options))
         return made[-1]
 
     yield make

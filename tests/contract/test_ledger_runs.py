@@ -8,14 +8,17 @@ import pytest
 
 from ledger import (
     EventLedger,
+    Limits,
     NewEntry,
     Run,
     RunClosed,
     RunOpened,
     RunState,
+    SessionTitle,
     UnknownSession,
 )
 from ledger.merging import MAX_TEXT
+from tests.contract.conftest import MakeLedger
 from tests.support.ledgers import chunk, entry, record, replay, session, texts
 
 
@@ -163,6 +166,24 @@ def test_merged_text_stays_short_enough_for_a_line(ledger: EventLedger) -> None:
     ledger.write([*(chunk(piece) for _ in range(10)), closed()])
     lengths = [len(text) for text in texts(ledger)]
     assert lengths == [MAX_TEXT, MAX_TEXT, MAX_TEXT // 2]
+
+
+def hushed(value: Any) -> Any:
+    """Takes the word ``secret`` out of any text."""
+    if isinstance(value, dict):
+        return {name: hushed(each) for name, each in value.items()}
+    return value.replace("secret", "***") if isinstance(value, str) else value
+
+
+def test_what_must_not_be_kept_is_not_and_neither_in_pieces(make_ledger: MakeLedger) -> None:
+    ledger = make_ledger(Limits(), redact=hushed)
+    ledger.write([session(), SessionTitle("s1", "A secret", 1), RunOpened("r1", "s1", 2000)])
+    ledger.write([entry("the secret")])
+    for piece in ("a sec", "re", "t, told"):
+        ledger.write([chunk(piece)])
+    ledger.write([closed()])
+    assert texts(ledger) == ["the ***", "a ***, told"]
+    assert record(ledger).title == "A ***"
 
 
 def test_other_sessions_are_left_alone(ledger: EventLedger) -> None:

@@ -14,7 +14,14 @@ from acp_bridge.demo.server import DemoGateway
 from tests.e2e.conftest import Start
 from tests.e2e.scripts import echo
 from tests.support.editor import agent_command, editor_environment
-from tests.support.openclaw_ledgers import VERSIONS, loaded, state_directory, visible
+from tests.support.openclaw_ledgers import (
+    VERSIONS,
+    loaded,
+    marks,
+    state_directory,
+    visible,
+    without_marks,
+)
 from tests.support.waits import WAIT
 
 pytestmark = pytest.mark.e2e
@@ -159,4 +166,6 @@ async def test_a_thread_that_an_editor_has_open_still_loads_after_the_import(
         for session_id, updates in loaded(version).items():
             wanted = {"sessionId": session_id, "cwd": "/home/me/project", "mcpServers": []}
             await editor.call("session/load", wanted).result()
-            assert visible(editor.updates(session_id)) == visible(updates)
+            shown = editor.updates(session_id)
+            assert visible(without_marks(shown)) == visible(updates)
+            assert len(marks(shown)) == 1

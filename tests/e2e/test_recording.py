@@ -200,6 +200,8 @@ async def leak(run: RunContext) -> None:
     await run.thought(run.message)
     await run.exec(f"echo {run.message}", run.message)
     await run.text(run.message)
+    for piece in run.message:
+        await run.text(piece)
     await run.fail(run.message, detail={"reason": run.message})
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from acp_bridge.core.replay import Recorded, replay_updates
 from acp_bridge.errors import ConfigError
-from acp_bridge.ids import RunId
+from acp_bridge.ids import Json, RunId
 from acp_bridge.importing.openclaw import OWN, STATE, Report, import_sessions
 from acp_bridge.importing.openclaw_files import (
     UNREADABLE_EVENTS,
@@ -40,11 +40,16 @@ from tests.support.openclaw_ledgers import (
     VERSIONS,
     json_ledger,
     loaded,
+    marks,
     state_directory,
     visible,
+    without_marks,
 )
 
 pytestmark = pytest.mark.integration
+
+NOW = 1_796_000_000_000
+MARK = "(Imported from OpenClaw's ledger on 2026-11-30.)"
 
 
 @pytest.fixture
@@ -68,18 +73,18 @@ def source(version: str, tmp_path: Path) -> Path:
 def take(ledger: EventLedger, *files: Path, dry_run: bool = False) -> Report:
     report = Report()
     sessions = (each for file in files for each in read_ledger(file, report.skipped))
-    import_sessions(sessions, ledger, report, dry_run=dry_run)
+    import_sessions(sessions, ledger, report, now=NOW, dry_run=dry_run)
     return report
 
 
-def shown(ledger: EventLedger, session_id: str) -> list[object]:
+def shown(ledger: EventLedger, session_id: str) -> list[Json]:
     replay = ledger.read(session_id)
     assert replay is not None
     entries = [
         Recorded(each.kind, each.payload, RunId(each.run_id) if each.run_id else None, each.at)
         for each in replay.entries
     ]
-    return visible(replay_updates(entries))
+    return replay_updates(entries)
 
 
 def change(database: Path, *statements: str) -> None:
@@ -102,7 +107,8 @@ def test_an_imported_session_shows_what_openclaw_showed(
     wanted = loaded(version)
     assert {record.session_id for record in ledger.list_sessions(Page())} == set(wanted)
     for session_id, updates in wanted.items():
-        assert shown(ledger, session_id) == visible(updates)
+        assert visible(without_marks(shown(ledger, session_id))) == visible(updates)
+        assert marks(shown(ledger, session_id)) == [MARK]
     assert (report.sessions, report.new, report.incomplete) == (2, 2, 0)
     assert set(report.skipped) == {STATE}
 
@@ -141,7 +147,7 @@ def test_a_second_import_takes_nothing(ledger: EventLedger, source: Path, versio
     assert (again.new, again.unchanged, again.entries) == (0, 2, 0)
     assert ledger.stats() == before
     for session_id, updates in loaded(version).items():
-        assert shown(ledger, session_id) == visible(updates)
+        assert visible(without_marks(shown(ledger, session_id))) == visible(updates)
 
 
 def test_a_later_import_takes_what_came_since(
@@ -157,7 +163,7 @@ def test_a_later_import_takes_what_came_since(
 
     assert (later.new, later.continued) == (0, 2)
     for session_id, updates in loaded(version).items():
-        assert shown(ledger, session_id) == visible(updates)
+        assert visible(without_marks(shown(ledger, session_id))) == visible(updates)
 
 
 def test_a_dry_run_tells_the_same_and_writes_nothing(ledger: EventLedger, source: Path) -> None:
@@ -173,7 +179,9 @@ def test_incomplete_sessions_are_taken_and_marked(ledger: EventLedger, source: P
     report = take(ledger, source)
 
     assert report.incomplete == 2
-    assert [record.complete for record in ledger.list_sessions(Page())] == [False, False]
+    records = ledger.list_sessions(Page())
+    assert [record.complete for record in records] == [False, False]
+    assert "had not all of it" in marks(shown(ledger, records[0].session_id))[0]
 
 
 def test_what_cannot_be_read_is_left_out_and_told(ledger: EventLedger, source: Path) -> None:
@@ -240,7 +248,7 @@ def test_openclaws_directory_stays_as_it_is_even_with_a_log_that_waits(
         assert files_of(source.parent) == before
     assert {record.cwd for record in ledger.list_sessions(Page())} == {"/from/the/log"}
     for session_id, updates in loaded(version).items():
-        assert shown(ledger, session_id) == visible(updates)
+        assert visible(without_marks(shown(ledger, session_id))) == visible(updates)
 
 
 def test_a_database_that_is_written_to_all_the_time_is_not_taken_half(source: Path) -> None:
@@ -279,7 +287,7 @@ def test_the_older_json_file_imports_to_the_same(
     take(ledger, json_ledger(version, tmp_path / "old"))
 
     for session_id, updates in loaded(version).items():
-        assert shown(ledger, session_id) == visible(updates)
+        assert visible(without_marks(shown(ledger, session_id))) == visible(updates)
 
 
 def test_a_session_of_both_files_is_taken_once(

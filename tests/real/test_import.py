@@ -16,7 +16,7 @@ from tests.real.conftest import TURN, Bridge
 from tests.real.gateway import Gateway
 from tests.support.acp_oracle import AcpOracle
 from tests.support.editor import EditorProcess, agent_command, editor_environment
-from tests.support.openclaw_ledgers import visible
+from tests.support.openclaw_ledgers import visible, without_marks
 from tests.support.transcript import Update
 
 pytestmark = [pytest.mark.real_gateway, pytest.mark.timeout(240)]
@@ -67,7 +67,8 @@ async def reference(gateway: Gateway, state: Path) -> AsyncIterator[EditorProces
 async def load(editor: EditorProcess, session: str, cwd: Path) -> list[Update]:
     wanted = {"sessionId": session, "cwd": str(cwd), "mcpServers": []}
     await editor.call("session/load", wanted).result(TURN)
-    return [u for u in editor.updates(session) if u["sessionUpdate"] not in STATE]
+    shown = without_marks(editor.updates(session))
+    return [update for update in shown if update["sessionUpdate"] not in STATE]
 
 
 def take_over(state: Path, home: Path) -> None:

@@ -30,6 +30,7 @@ from acp_bridge.core.heal import additions
 from acp_bridge.core.replay import Recorded
 from acp_bridge.core.transcript import Part, SaidText, SaidThought, Transcript, UsedTool
 from acp_bridge.gateway.client import GatewayClient
+from acp_bridge.gateway.dialects.openclaw import encode, rows
 from acp_bridge.gateway.settings import GatewaySettings
 from acp_bridge.ids import RunId, SessionKey, ToolCallId
 from acp_bridge.wire.content import text_block
@@ -236,6 +237,24 @@ async def test_a_run_may_be_masked_and_is_known_all_the_same(
         Recorded("outcome", {"stop_reason": "end_turn"}, RunId(run), 3),
     ]
     assert additions(entries, found, cwd="/w", now=4) == []
+
+
+async def test_a_long_transcript_is_read_to_its_beginning(
+    gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages of four rows stand for pages of a thousand. 2026.6.11 has one page only."""
+    monkeypatch.setattr(encode, "HISTORY_ROWS", 4)
+    monkeypatch.setattr(rows, "HISTORY_ROWS", 4)
+    async with talker(gateway, tmp_path, a_session()) as talk:
+        said = [f"word {number}" for number in range(5)]
+        for text in said:
+            await talk.say(f"fake:say {text}")
+        found = await talk.transcript(
+            lambda found: bool(found.turns) and found.turns[-1].stop_reason is not None
+        )
+    told = [turn.prompt.removeprefix("fake:say ") for turn in found.turns]
+    assert told == (said[-2:] if gateway.is_old else said)
+    assert found.is_whole is not gateway.is_old
 
 
 async def test_what_a_history_leaves_out_is_read_all_the_same(

@@ -73,6 +73,20 @@ def loaded(version: str) -> dict[str, list[Update]]:
     return found
 
 
+def marks(updates: Iterable[Update]) -> list[str]:
+    """What the bridge says of imports."""
+    return [
+        update["content"]["text"]
+        for update in updates
+        if str(update.get("messageId", "")).endswith(":imported")
+    ]
+
+
+def without_marks(updates: Iterable[Update]) -> list[Update]:
+    """Only what OpenClaw showed."""
+    return [u for u in updates if not str(u.get("messageId", "")).endswith(":imported")]
+
+
 def visible(updates: Iterable[Update]) -> list[Any]:
     """What a reader sees, however it is cut into updates: texts, other contents, and tool calls
     in their last state."""

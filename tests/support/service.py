@@ -245,5 +245,5 @@ async def conversation(
         if link:
             await gateway.up(**hello)
         yield Conversation(bridge, gateway, outbox, editor, clock, ledger)
-        await bridge.stop(0)
+        await bridge.stop(0, detach=False)
         await gateway.close()

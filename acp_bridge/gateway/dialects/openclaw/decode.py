@@ -94,7 +94,7 @@ def failure_to_event(
             assert_never(command)
 
 
-def approval_to_event(payload: Json, server_ms: float | None) -> GatewayEvent:
+def approval_to_event(payload: Json, server_ms: float | None) -> PermissionAsked | Unreadable:
     """One approval that waits for a decision.
 
     ``server_ms``: the gateway's clock, for an approval that was made some time ago.

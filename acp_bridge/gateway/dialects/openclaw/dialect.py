@@ -21,19 +21,15 @@ from acp_bridge.core.commands import (
     StartRun,
 )
 from acp_bridge.core.events import (
-    EndKind,
+    ApprovalsListed,
     GatewayEvent,
     Hello,
-    OptionsChanged,
+    PermissionAsked,
     PermissionSettled,
     RunAccepted,
     RunEnded,
     RunReported,
     RunState,
-    SessionChanged,
-    ToolEnded,
-    ToolProgress,
-    ToolStarted,
     Unreadable,
 )
 from acp_bridge.errors import (
@@ -47,7 +43,6 @@ from acp_bridge.gateway.dialects.openclaw.decode import (
     abort_to_event,
     ack_to_event,
     approval_to_event,
-    event_to_events,
     failure_to_event,
 )
 from acp_bridge.gateway.dialects.openclaw.frames import (
@@ -65,6 +60,7 @@ from acp_bridge.gateway.dialects.openclaw.handshake import (
     read_hello,
     read_issued_token,
 )
+from acp_bridge.gateway.dialects.openclaw.hearing import Hearing
 from acp_bridge.gateway.dialects.openclaw.inquiry import Inquiry, Part, inquiry_for
 from acp_bridge.gateway.dialects.openclaw.opening import Opening
 from acp_bridge.gateway.dialects.openclaw.queries import (
@@ -74,10 +70,9 @@ from acp_bridge.gateway.dialects.openclaw.queries import (
     query_to_call,
 )
 from acp_bridge.gateway.dialects.openclaw.refusals import handshake_refusal, request_refusal
-from acp_bridge.gateway.dialects.openclaw.streams import lifecycle_error
 from acp_bridge.gateway.requests import Requests
 from acp_bridge.gateway.scopes import APPROVALS
-from acp_bridge.ids import Json, RunId, SessionKey
+from acp_bridge.ids import Json, RunId
 
 CHALLENGE_TIMEOUT = 15.0
 CONNECT_TIMEOUT = 15.0
@@ -134,10 +129,7 @@ class OpenClawDialect:
         self._out: list[str] = []
         self._followed: set[RunId] = set()
         self._is_watching = False
-        self._tool_runs: set[RunId] = set()
-        self._told: dict[tuple[type, SessionKey], SessionChanged | OptionsChanged] = {}
-        self._causes: dict[RunId, str] = {}
-        """Errors of runs that have not ended yet."""
+        self._hearing = Hearing()
 
     def receive(self, text: str | bytes, now: float) -> list[Outcome]:
         try:
@@ -149,7 +141,7 @@ class OpenClawDialect:
         if self.hello is None:
             self._before_hello(frame, now)
             return []
-        events = self._with_causes(frame, self._fresh(frame))
+        events = self._hearing.events(frame)
         for event in events:
             if isinstance(event, RunEnded):
                 self._unfollow(event.run_id, now)
@@ -228,8 +220,15 @@ class OpenClawDialect:
                 return self._inquiry_answered(context, said, response.error, now)
             case _ApprovalsRequest():
                 server_ms = now * 1000 + self._server_offset
-                waiting = as_list(response.payload)
-                return [(None, approval_to_event(as_object(e), server_ms)) for e in waiting]
+                if not response.ok:
+                    return []
+                waiting = [
+                    approval_to_event(as_object(each), server_ms)
+                    for each in as_list(response.payload)
+                ]
+                asked = [each for each in waiting if isinstance(each, PermissionAsked)]
+                listed = ApprovalsListed(frozenset(each.approval_id for each in asked))
+                return [(None, event) for event in (*waiting, listed)]
             case _:
                 assert_never(context)
 
@@ -329,46 +328,6 @@ class OpenClawDialect:
                 return self._inquiry_answered(context, None, {}, now)
             case _:
                 return []
-
-    def _with_causes(self, frame: Event, events: list[GatewayEvent]) -> list[GatewayEvent]:
-        """Tell a run that failed from one that was stopped.
-
-        2026.9.6 ends a run whose model said nothing with ``chat aborted``, and says why only in
-        ``lifecycle``. A run that a client stopped has the stop reason ``rpc``.
-        """
-        if error := lifecycle_error(frame):
-            self._causes[error[0]] = error[1]
-        told: list[GatewayEvent] = []
-        for event in events:
-            if isinstance(event, RunEnded):
-                cause = self._causes.pop(event.run_id, None)
-                is_stopped = frame.payload.get("stopReason") == "rpc" or event.error is not None
-                if event.kind is EndKind.ABORTED and cause and not is_stopped:
-                    event = event._replace(kind=EndKind.FAILED, error=cause)
-            told.append(event)
-        return told
-
-    def _fresh(self, frame: Event) -> list[GatewayEvent]:
-        """The events of a frame without those that this connection has had already.
-
-        A subscribed connection that also sent the prompt might get each tool event twice, and
-        every tool event repeats the session's row.
-        """
-        events = event_to_events(frame)
-        kept: list[GatewayEvent] = []
-        for event in events:
-            if isinstance(event, ToolStarted | ToolProgress | ToolEnded):
-                if frame.name == "agent":
-                    self._tool_runs.add(event.run_id)
-                elif event.run_id in self._tool_runs:
-                    continue
-            if isinstance(event, SessionChanged | OptionsChanged):
-                about = type(event), event.session_key
-                if self._told.get(about) == event:
-                    continue
-                self._told[about] = event
-            kept.append(event)
-        return kept
 
     def _call(
         self, call: encode.Call, context: _Context, now: float, timeout: float | None

@@ -51,13 +51,15 @@ def unfollow_call() -> Call:
     return "sessions.unsubscribe", {}
 
 
-def history_call(session_key: SessionKey) -> Call:
-    """The session's transcript, and the run in flight there."""
-    return "chat.history", {
+def history_call(session_key: SessionKey, *, offset: int = 0) -> Call:
+    """The session's transcript, and the run in flight there. ``offset`` is how many of the newest
+    rows to pass over; 2026.6.11 knows no such thing."""
+    params: Json = {
         "sessionKey": session_key,
         "limit": HISTORY_ROWS,
         "maxChars": HISTORY_TEXT,
     }
+    return "chat.history", {**params, "offset": offset} if offset else params
 
 
 def wait_call(run_id: RunId) -> Call:

@@ -25,7 +25,13 @@ from acp_bridge.gateway.dialects.openclaw.frames import as_object, as_text
 from acp_bridge.gateway.dialects.openclaw.options import models_call, read_options, row_call
 from acp_bridge.gateway.dialects.openclaw.reconcile import Answers, left_out_rows, reported
 from acp_bridge.gateway.dialects.openclaw.refusals import request_refusal
-from acp_bridge.gateway.dialects.openclaw.rows import is_left_out, row_id, transcript_rows
+from acp_bridge.gateway.dialects.openclaw.rows import (
+    is_left_out,
+    next_offset,
+    row_id,
+    transcript_rows,
+    with_older,
+)
 from acp_bridge.gateway.dialects.openclaw.transcript import read_transcript
 from acp_bridge.ids import Json, RunId, SessionKey
 
@@ -33,10 +39,13 @@ MOST_ROWS = 20
 """Left-out rows of a transcript that are asked for, the newest ones: each may be 2 MB, and they
 come all at once."""
 
-_HISTORY, _WAIT, _MODELS = "history", "wait", "models"
+MOST_PAGES = 10
+"""Pages of ``HISTORY_ROWS`` rows that are read of a transcript; only 2026.9.6 has more than one."""
+
+_HISTORY, _PAGE, _WAIT, _MODELS = "history", "page", "wait", "models"
 
 Part = tuple[str, Call]
-"""A request, named ``history``, ``wait``, ``models`` or by the id of a row."""
+"""A request, named ``history``, ``page``, ``wait``, ``models`` or by the id of a row."""
 
 
 class Inquiry(ABC):
@@ -67,7 +76,7 @@ class Inquiry(ABC):
         ``payload`` is None for a refusal, whose ``error`` is then given, and for none in time.
         """
         self._open -= 1
-        if part in {_HISTORY, _WAIT, _MODELS}:
+        if part in {_HISTORY, _PAGE, _WAIT, _MODELS}:
             self._answers[part] = payload
         elif row := as_object(as_object(payload).get("message")):
             self._whole_rows[part] = row
@@ -130,29 +139,41 @@ class Reading(Inquiry):
     def __init__(self, query: ReadTranscript) -> None:
         super().__init__(query.session_key)
         self._failure: GatewayError | None = GatewayTimeout()
+        self._history: Json = {}
+        """Put together from all pages."""
+        self._pages = 0
 
     def result(self) -> Transcript | GatewayError | None:
         """An error if there is no history."""
         if self._failure:
             return self._failure
-        history = as_object(self._answers.get(_HISTORY))
-        return read_transcript(history, as_object(self._answers.get(_WAIT)), self._whole_rows)
+        return read_transcript(self._history, as_object(self._answers.get(_WAIT)), self._whole_rows)
 
     def _first(self) -> list[Part]:
         return [self._history_part()]
 
     def _next(self, part: str, error: Json) -> list[Part]:
-        history = self._answers.get(_HISTORY)
-        if part != _HISTORY:
+        if part not in {_HISTORY, _PAGE}:
             return []
-        if history is None:
-            if error:
+        page = self._answers.get(part)
+        if page is None:
+            # What was read of it by then is better than nothing.
+            if part == _HISTORY and error:
                 self._failure = request_refusal("chat.history", error)
-            return []
+            return self._left_out_parts() if part == _PAGE else []
         self._failure = None
-        left_out = [row for row in transcript_rows(history, {}) if is_left_out(row)]
+        self._pages += 1
+        self._history = with_older(self._history, page) if self._history else page
+        begun = self._flight_parts(page) if part == _HISTORY else []
+        offset = next_offset(page)
+        if offset is not None and self._pages < MOST_PAGES:
+            return [*begun, (_PAGE, history_call(self._session_key, offset=offset))]
+        return begun + self._left_out_parts()
+
+    def _left_out_parts(self) -> list[Part]:
+        left_out = [row for row in transcript_rows(self._history, {}) if is_left_out(row)]
         names = [name for row in reversed(left_out) if (name := row_id(row))]
-        return self._flight_parts(history) + self._row_parts(names[:MOST_ROWS])
+        return self._row_parts(names[:MOST_ROWS])
 
     def _flight_parts(self, history: Json) -> list[Part]:
         """2026.6.11 may go on naming a run as in flight that has ended; ``agent.wait`` knows."""

@@ -21,7 +21,13 @@ from typing import NamedTuple
 from acp_bridge.core.events import EndKind
 from acp_bridge.gateway.dialects.openclaw.content import message_text, stop_reason
 from acp_bridge.gateway.dialects.openclaw.encode import HISTORY_ROWS
-from acp_bridge.gateway.dialects.openclaw.frames import as_list, as_object, as_text, json_size
+from acp_bridge.gateway.dialects.openclaw.frames import (
+    as_count,
+    as_list,
+    as_object,
+    as_text,
+    json_size,
+)
 from acp_bridge.ids import Json, RunId
 
 HISTORY_BYTES = 6 * 1024 * 1024 - 128 * 1024
@@ -67,6 +73,22 @@ def is_cut(history: Json) -> bool:
         return has_more
     rows = as_list(history.get("messages"))
     return len(rows) >= HISTORY_ROWS or json_size(rows) >= HISTORY_BYTES
+
+
+def next_offset(history: Json) -> int | None:
+    """Where the rows go on that are older than these."""
+    offset = as_count(history.get("nextOffset"))
+    return offset if history.get("hasMore") is True and offset else None
+
+
+def with_older(history: Json, page: Json) -> Json:
+    """A history with a page of older rows before its own. Rows that came in between have moved
+    others from page to page: each is taken once."""
+    rows = [as_object(row) for row in as_list(history.get("messages"))]
+    known = {row_id(row) for row in rows} - {None}
+    older = [as_object(row) for row in as_list(page.get("messages"))]
+    older = [row for row in older if row_id(row) not in known]
+    return {**history, "messages": older + rows, "hasMore": page.get("hasMore")}
 
 
 def turns(rows: Iterable[Json]) -> list[Turn]:

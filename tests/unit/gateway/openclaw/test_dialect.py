@@ -273,7 +273,8 @@ def test_a_probe_asks_follows_and_reports_once() -> None:
     wire.answer("sessions.subscribe", {"subscribed": True})
     waiting = [{"id": "a", "request": {"command": "ls"}, "expiresAtMs": 1_060_000}]
     wire.now += 10
-    ((_, asked),) = wire.answer("exec.approval.list", waiting)
+    (_, asked), (_, listed) = wire.answer("exec.approval.list", waiting)
+    assert listed == ev.ApprovalsListed(frozenset({ApprovalId("a")}))
     assert isinstance(asked, ev.PermissionAsked)
     assert asked.expires_in == pytest.approx(50)
     assert wire.answer("agent.wait", {"status": "timeout"}) == []

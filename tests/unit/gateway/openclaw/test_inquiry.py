@@ -10,7 +10,7 @@ import pytest
 from acp_bridge.core.commands import ReadTranscript
 from acp_bridge.core.transcript import SaidText, Transcript
 from acp_bridge.errors import GatewayRefused, GatewayTimeout, LocalProtocolError, ScopeMissing
-from acp_bridge.gateway.dialects.openclaw.inquiry import MOST_ROWS
+from acp_bridge.gateway.dialects.openclaw.inquiry import MOST_PAGES, MOST_ROWS
 from acp_bridge.ids import Json
 from tests.unit.gateway.openclaw.test_dialect import KEY, Wire
 from tests.unit.gateway.openclaw.test_rows import answer, prompt
@@ -42,6 +42,36 @@ def test_a_short_transcript_takes_one_request() -> None:
     assert token == 7
     assert texts(found) == ["a"]
     assert not wire.requests
+
+
+def test_a_long_transcript_is_read_page_by_page() -> None:
+    wire = Wire()
+    wire.send(READ, 7)
+    newest = history(prompt("2"), answer("b", id="b"), hasMore=True, nextOffset=2)
+    assert wire.answer("chat.history", newest) == []
+    assert wire.requests["chat.history"]["params"]["offset"] == 2
+    # A row came in between: the page begins with one that was on the page before.
+    older = history(prompt("1"), answer("a", id="a"), answer("b", id="b"), hasMore=False)
+    ((token, found),) = wire.answer("chat.history", older)
+    assert (token, texts(found), found.is_whole) == (7, ["a", "b"], True)
+    assert not wire.requests
+
+
+def test_of_a_page_that_cannot_be_got_the_newer_ones_remain() -> None:
+    wire = Wire()
+    wire.send(READ, 7)
+    wire.answer("chat.history", history(answer("b"), hasMore=True, nextOffset=1))
+    ((_, found),) = wire.refuse("chat.history", "UNAVAILABLE")
+    assert (texts(found), found.is_whole) == (["b"], False)
+
+
+def test_an_endless_transcript_is_read_to_a_bound() -> None:
+    wire = Wire()
+    wire.send(READ, 7)
+    pages = [history(answer("x"), hasMore=True, nextOffset=n) for n in range(1, MOST_PAGES + 1)]
+    told = [wire.answer("chat.history", page) for page in pages]
+    assert [len(each) for each in told] == [0] * (MOST_PAGES - 1) + [1]
+    assert not told[-1][0][1].is_whole
 
 
 def test_a_missing_session_has_no_transcript() -> None:
