@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
+from acp_bridge.bridge.options import Pickers, Reading
 from acp_bridge.bridge.outbox_items import update_message
 from acp_bridge.bridge.prompting import Prompting
 from acp_bridge.bridge.timing import Clock, Deadlines
@@ -89,6 +90,7 @@ class Opener:
         ledger: EventLedger,
         sessions: Sessions,
         prompting: Prompting,
+        pickers: Pickers,
         options: SessionOptions,
         limit: CreationLimit,
         clock: Clock,
@@ -101,6 +103,7 @@ class Opener:
         self._ledger = ledger
         self._sessions = sessions
         self._prompting = prompting
+        self._pickers = pickers
         self._options = options
         self._limit = limit
         self._clock = clock
@@ -124,10 +127,10 @@ class Opener:
         self._enter(session, None)
         return session
 
-    async def load(self, request: OpenedSession) -> Session:
-        """An earlier session with its history."""
+    async def load(self, request: OpenedSession) -> tuple[Session, Reading | None]:
+        """An earlier session with its history; what may be chosen in it is being asked for."""
         found = await self._find(request.session_id)
-        key, transcript = await self._look_up(request, found)
+        key, transcript, reading = await self._look_up(request, found)
         added: list[Addition] = []
         if transcript is not None:
             added = additions(
@@ -155,12 +158,12 @@ class Opener:
             self._tell(session, updates.message_chunk(OFFLINE, f"{self._new_id()}:bridge"))
         self._close_lost(session, [run_id for run_id in begun if run_id not in running])
         self._join(session, entries, running)
-        return session
+        return session, reading
 
     async def resume(self, request: OpenedSession) -> Session:
         """An earlier session without its history."""
         found = await self._find(request.session_id)
-        key, _ = await self._look_up(request, found, reads=False)
+        key, _, _ = await self._look_up(request, found, reads=False)
         session = self._session(request, key, found)
         self._enter(session, found.replay)
         self._join(session, found.entries, open_runs(found.entries))
@@ -192,8 +195,9 @@ class Opener:
 
     async def _look_up(
         self, request: OpenedSession, found: _Found, *, reads: bool = True
-    ) -> tuple[SessionKey, Transcript | None]:
-        """The session's key and, if it is to be read, the gateway's transcript.
+    ) -> tuple[SessionKey, Transcript | None, Reading | None]:
+        """The session's key and, if it is to be read, the gateway's transcript; beside that the
+        session's options are asked for.
 
         Raises ``SessionNotFound`` if neither the ledger nor the gateway has the session, and the
         gateway's error if the ledger has not and the gateway cannot be asked.
@@ -208,7 +212,7 @@ class Opener:
             if known is None:
                 raise
         if self._gateway.hello is None and known is not None:
-            return SessionKey(known.session_key), None
+            return SessionKey(known.session_key), None, None
         # A session that is known keeps its key, whatever --session says of new ones.
         options = self._options if known is None else SessionOptions(agent=self._options.agent)
         key = await self._resolve(route(request.meta, options))
@@ -216,7 +220,10 @@ class Opener:
             key = SessionKey(known.session_key)
         if key is None:
             key = await self._key_at_gateway(request.session_id, found.failure)
-        return key, await self._transcript(key) if reads else None
+        if not reads:
+            return key, None, None
+        reading = self._pickers.begin(key)
+        return key, await self._transcript(key), reading
 
     async def key_of(self, session_id: SessionId) -> SessionKey:
         """The gateway's key of a session that need not be open here. Raises ``SessionNotFound``,

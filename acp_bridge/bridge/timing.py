@@ -54,6 +54,9 @@ class Deadlines(NamedTuple):
     second end some 200 ms after a failed run's first, and answers a prompt that comes in between
     under a later run; after a stopped one it refuses the next for a moment ("conflicted")."""
 
+    options: float = 1.0
+    """How long the opening of a session waits for what may be chosen in it."""
+
     def of(self, arm: Arm) -> float:
         """The length of a deadline."""
         match arm.kind:

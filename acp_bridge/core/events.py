@@ -25,6 +25,8 @@ class Hello(NamedTuple):
     tick_interval: float
     """Seconds between the gateway's signs of life."""
     default_agent: str | None
+    changeable: frozenset[str] = frozenset()
+    """Ids of the options (``core.options``) that this connection may change."""
 
 
 class LinkUp(NamedTuple):
@@ -274,6 +276,14 @@ class SessionChanged(NamedTuple):
     cost_usd: float | None
 
 
+class OptionsChanged(NamedTuple):
+    """What was chosen for a session has changed, or may have."""
+
+    session_key: SessionKey
+    mark: tuple[Any, ...]
+    """Equal marks mean that nothing changed between them."""
+
+
 class GatewayStopping(NamedTuple):
     """The gateway announced that it is going down."""
 
@@ -311,6 +321,7 @@ GatewayEvent = (
     | PermissionSettled
     | ApprovalsListed
     | SessionChanged
+    | OptionsChanged
     | GatewayStopping
     | Unreadable
 )

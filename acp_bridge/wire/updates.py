@@ -142,6 +142,21 @@ def session_info(title: str | None, updated_at: str | None) -> Json:
     }
 
 
+def config_options(options: Iterable[Json]) -> Json:
+    """The whole list of config options, as the answer to ``session/new`` has it."""
+    return {"sessionUpdate": "config_option_update", "configOptions": [*options]}
+
+
+def current_mode(mode_id: str) -> Json:
+    """Another mode holds; it is one of those that the session was opened with."""
+    return {"sessionUpdate": "current_mode_update", "currentModeId": mode_id}
+
+
+def available_commands(commands: Iterable[Json]) -> Json:
+    """The whole list of slash commands."""
+    return {"sessionUpdate": "available_commands_update", "availableCommands": [*commands]}
+
+
 def permission_option(option_id: str, name: str, kind: str) -> Json:
     """One way to answer a permission request."""
     return {"optionId": option_id, "name": name, "kind": kind}
