@@ -26,6 +26,7 @@ from acp_bridge.core.replay import (
     INTERRUPTED,
     Recorded,
     distinct,
+    last_usage,
     open_runs,
     replay_updates,
     runs_at_gateway,
@@ -72,6 +73,11 @@ class _Found(NamedTuple):
     entries: list[Recorded]
     failure: LedgerError | None = None
     """Why the ledger could not be read."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the ledger has all of it."""
+        return self.replay is None or self.replay.session.complete
 
     @property
     def trimmed(self) -> int:
@@ -150,10 +156,16 @@ class Opener:
         begun = open_runs(entries)
         other = runs_at_gateway(entries)
         running = [r for r in begun if self._may_go_on(r, other.get(r, r), transcript)]
-        for update in replay_updates(entries, running=running, trimmed=found.trimmed):
+        shown = replay_updates(
+            entries, running=running, trimmed=found.trimmed, complete=found.is_complete
+        )
+        for update in shown:
             self._tell(session, update)
             if self._outbox.is_full:
                 await self._outbox.room()
+        if usage := last_usage(entries):
+            session.usage = updates.usage_of(usage)
+            self._tell(session, usage)
         if is_offline and found.replay is not None:
             self._tell(session, updates.message_chunk(OFFLINE, f"{self._new_id()}:bridge"))
         self._close_lost(session, [run_id for run_id in begun if run_id not in running])

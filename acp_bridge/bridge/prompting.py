@@ -82,9 +82,10 @@ class Prompting:
     # --- the editor ----------------------------------------------------------------------
 
     def start(self, session: Session, command: StartRun, prompt: Json, respond: Responder) -> None:
-        """Begin a turn. A live one of the same session is cancelled first."""
+        """Begin a turn. A live one of the same session is cancelled first, unless it is of an
+        earlier process and may have ended long ago: then it is waited for."""
         earlier = self.turns.live(session.session_id)
-        if earlier is not None:
+        if earlier is not None and not earlier.is_unsure:
             self.carry_out(earlier, earlier.cancel())
         turn = Turn(session.session_id, command, cwd=session.cwd, prompt=prompt)
         self._responders[turn.run_id] = respond

@@ -26,6 +26,7 @@ from acp_bridge.wire import updates
 from acp_bridge.wire.content import image_block, text_block
 
 ADDED: Final = "(Added from the gateway's transcript; details of its tools are not available.)"
+GAP: Final = "(Turns before it may be missing: the gateway shows no more.)"
 
 _MASK: Final = "***"
 
@@ -55,7 +56,8 @@ def additions(
     """
     known = _known_runs(entries)
     found: list[Addition] = []
-    before: RunId | str = ""
+    before = _last_before(transcript, known)
+    note = ADDED if transcript.is_whole else f"{ADDED} {GAP}"
     for turn in _kept(transcript.turns, known) if is_trimmed else transcript.turns:
         run_id = _unmasked(turn.run_id or _name(turn), known, transcript.running)
         at = turn.at or now
@@ -68,9 +70,22 @@ def additions(
                 found += _rest(run_id, known[run_id], turn, cwd, at)
             before = run_id
         elif not is_running:
-            found += _whole(run_id, before, turn, cwd, at)
+            found += _whole(run_id, before, turn, cwd, at, note)
             before = run_id
+        note = ADDED
     return found
+
+
+def _last_before(transcript: Transcript, known: Iterable[RunId]) -> RunId | str:
+    """The last known run from before all that the transcript holds; it may begin late, since the
+    gateway shows no more, or since the session was reset there."""
+    there = {_unmasked(turn.run_id, known) for turn in transcript.turns if turn.run_id}
+    before: RunId | str = ""
+    for run_id in known:
+        if run_id in there:
+            break
+        before = run_id
+    return before
 
 
 class _Known(NamedTuple):
@@ -124,7 +139,9 @@ def _name(turn: PastTurn) -> RunId:
     return RunId(f"gateway-{digest.hexdigest()[:16]}")
 
 
-def _whole(run_id: RunId, before: RunId | str, turn: PastTurn, cwd: str, at: int) -> list[Addition]:
+def _whole(
+    run_id: RunId, before: RunId | str, turn: PastTurn, cwd: str, at: int, note: str
+) -> list[Addition]:
     """A turn that the ledger has nothing of."""
     blocks = [text_block(turn.prompt)] if turn.prompt else []
     blocks += [
@@ -132,7 +149,7 @@ def _whole(run_id: RunId, before: RunId | str, turn: PastTurn, cwd: str, at: int
         for each in turn.attachments
         if each.kind == "image" and each.content
     ]
-    prompt: Json = {"prompt": blocks, "after": before, "note": ADDED, "source": "gateway"}
+    prompt: Json = {"prompt": blocks, "after": before, "note": note, "source": "gateway"}
     writer = _Writer(run_id, at)
     writer.add("prompt", prompt, "user")
     writer.parts(turn, ToolCalls(cwd))

@@ -56,6 +56,7 @@ class Turn(TurnBase):
         turn = cls(session_id, StartRun(run_id, session_key, ""), cwd=cwd, prompt={})
         turn.state = TurnState.SUSPENDED
         turn.is_over = False
+        turn._is_reattached = True
         turn._is_acknowledged = True  # a prompt that may have run is never sent again
         for kind, payload in shown:
             if kind == "update":
@@ -67,9 +68,10 @@ class Turn(TurnBase):
         return turn
 
     @property
-    def is_cut(self) -> bool:
-        """Whether it waits for the gateway to go on with its work after a restart."""
-        return self._is_cut and self.state is TurnState.PROBING
+    def is_unsure(self) -> bool:
+        """Whether an earlier process began it, and the gateway has not said yet that it runs."""
+        waits = self.state in (TurnState.SUSPENDED, TurnState.PROBING)
+        return self._is_reattached and waits
 
     # --- before sending ------------------------------------------------------------------
 

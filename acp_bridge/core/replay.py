@@ -45,6 +45,9 @@ INTERRUPTED: Final = (
 )
 
 
+INCOMPLETE: Final = "(Not all of this session was recorded.)"
+
+
 class Recorded(NamedTuple):
     """One entry of the ledger, as far as a replay needs it."""
 
@@ -62,14 +65,21 @@ class _Group(NamedTuple):
 
 
 def replay_updates(
-    entries: Sequence[Recorded], *, running: Collection[RunId] = (), trimmed: int = 0
+    entries: Sequence[Recorded],
+    *,
+    running: Collection[RunId] = (),
+    trimmed: int = 0,
+    complete: bool = True,
 ) -> list[Json]:
     """The updates of a load, in order. ``running`` are runs that go on after it; ``trimmed`` is
-    how many entries were dropped at the head of the session."""
+    how many entries were dropped at the head of the session, and ``complete`` says whether all
+    else was recorded."""
     shown: list[Json] = []
     if trimmed:
         text = f"(The beginning of this session, {trimmed} entries, is no longer kept.)"
         shown.append(updates.message_chunk(text, "trimmed"))
+    elif not complete:
+        shown.append(updates.message_chunk(INCOMPLETE, "incomplete"))
     for group in _groups(entries):
         shown += _Turn(group, is_running=group.run_id in running).updates()
     return shown
@@ -121,6 +131,13 @@ def open_runs(entries: Iterable[Recorded]) -> list[RunId]:
         elif entry.kind == "outcome" and entry.run_id in begun:
             begun[entry.run_id] = False
     return [run_id for run_id, is_open in begun.items() if is_open]
+
+
+def last_usage(entries: Iterable[Recorded]) -> Json | None:
+    """The last token counts that were shown."""
+    shown = (entry.payload for entry in entries if entry.kind == "update")
+    found = [each for each in shown if each.get("sessionUpdate") == "usage_update"]
+    return found[-1] if found else None
 
 
 def runs_at_gateway(entries: Iterable[Recorded]) -> dict[RunId, RunId]:

@@ -24,6 +24,7 @@ class TurnBase:
         """Whether nothing of this turn runs at the gateway (any more)."""
         self._prompt = prompt
         self._serial = 0
+        self._is_reattached = False
         self._is_recorded = False
         self._has_slot = False
         self._is_link_up = False

@@ -130,6 +130,12 @@ def usage(used: int, size: int, cost_usd: float | None = None) -> Json:
     return update
 
 
+def usage_of(update: Json) -> tuple[int, int, float | None]:
+    """The numbers of a :func:`usage` update."""
+    cost = update.get("cost")
+    return update["used"], update["size"], cost["amount"] if cost else None
+
+
 def session_info(title: str | None, updated_at: str | None) -> Json:
     """What is new about the session; ``updated_at`` is ISO 8601. None means unchanged."""
     changed = {

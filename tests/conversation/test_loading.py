@@ -18,7 +18,7 @@ from acp_bridge.core.commands import (
     SessionFacts,
     StartRun,
 )
-from acp_bridge.core.replay import INTERRUPTED
+from acp_bridge.core.replay import INCOMPLETE, INTERRUPTED
 from acp_bridge.core.sessions import SessionOptions
 from acp_bridge.core.transcript import PastTurn, SaidText, Transcript
 from acp_bridge.errors import (
@@ -28,8 +28,9 @@ from acp_bridge.errors import (
     SessionNotFound,
 )
 from acp_bridge.ids import Json, RunId, SessionId, SessionKey, ToolCallId
+from acp_bridge.wire import updates
 from acp_bridge.wire.acp import ListedSessions, OpenedSession
-from ledger import LedgerUnreachable, Limits, Replay
+from ledger import Incomplete, LedgerUnreachable, Limits, Replay, RunState
 from ledger.memory import MemoryLedger
 from tests.support.service import PATIENCE, Conversation, conversation
 
@@ -352,6 +353,54 @@ async def test_the_option_for_new_sessions_does_not_move_an_old_one() -> None:
         await load(later, session)
         later.send(session, "more")
         assert (await later.started()).session_key == f"agent:main:acp-bridge:{session}"
+
+
+async def test_a_session_that_was_not_recorded_whole_says_so() -> None:
+    ledger = MemoryLedger()
+    session, _ = await one_turn(ledger)
+    ledger.write([Incomplete(session)])
+    async with conversation(ledger=ledger) as talk:
+        await load(talk, session)
+        assert texts(talk)[0] == INCOMPLETE
+
+
+async def test_the_last_token_counts_are_shown_without_a_gateway_and_not_recorded_again() -> None:
+    ledger = MemoryLedger()
+    session, _ = await one_turn(ledger)
+    key = SessionKey(f"agent:main:acp-bridge:{session}")
+    async with conversation(ledger=ledger) as talk:
+        await load(talk, session)
+        await talk.gateway.emit(ev.SessionChanged(key, 10, 100, 0.5))
+    before = ledger.read(session)
+    async with conversation(ledger=ledger, link=False) as talk:
+        await load(talk, session)
+        await talk.gateway.up()
+        await talk.gateway.emit(ev.SessionChanged(key, 10, 100, 0.5))
+        usages = [u for _, u in talk.outbox.shown if u["sessionUpdate"] == "usage_update"]
+        assert usages == [updates.usage(10, 100, 0.5)]
+    after = ledger.read(session)
+    assert before is not None
+    assert after is not None
+    assert after.entries == before.entries
+    assert after.session.updated_at == before.session.updated_at
+
+
+async def test_a_prompt_sent_offline_waits_for_what_became_of_the_turn_before() -> None:
+    ledger = MemoryLedger()
+    session, run = await one_turn(ledger, ends=False)
+    async with conversation(ledger=ledger, link=False) as talk:
+        await load(talk, session)
+        answer = talk.send(session, "more")
+        await talk.settle()
+        assert not answer.is_answered
+        await talk.gateway.up()
+        assert talk.commands(StartRun) == []
+        await talk.gateway.emit(ev.RunReported(run, ev.RunState.FINISHED, "Hello world"))
+        assert (await talk.started()).message == "more"
+        assert talk.text(session).endswith(" world")
+        replay = ledger.read(session)
+        assert replay is not None
+        assert replay.runs[0].state is RunState.FINISHED
 
 
 @pytest.mark.requirement("C057")
