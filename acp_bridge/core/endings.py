@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, assert_never
 
+from acp_bridge.core.effects import Answer, Reject
 from acp_bridge.core.events import EndKind, RunEnded, RunReported, RunState
 from acp_bridge.errors import (
     BridgeError,
+    GatewayTimeout,
     LinkLost,
     LocalProtocolError,
     OutcomeUnknown,
     PromptTooLarge,
     RunFailed,
+    to_jsonrpc,
 )
+from acp_bridge.ids import Json
 from acp_bridge.wire.content import cut_middle
 
 NO_REPLY: Final = "(The agent ended its turn without a reply.)"
@@ -62,6 +66,22 @@ class Ending(NamedTuple):
     notice: str | None
 
 
+CANCELLED: Final = Ending("cancelled", None, None)
+"""The editor wanted it over."""
+
+
+def failure(error: BridgeError) -> Ending:
+    """An error, and its sentence in the thread."""
+    return Ending(None, error, error.message)
+
+
+def unacknowledged() -> Ending:
+    """The gateway never said that it has the prompt."""
+    text = "The gateway did not acknowledge the prompt in time."
+    hint = "See the gateway's log; send the prompt again when it answers."
+    return failure(GatewayTimeout(text, hint=hint))
+
+
 def ending(event: RunEnded) -> Ending:
     """The ending for the terminal event of a run."""
     match event.kind:
@@ -99,7 +119,14 @@ def report_ending(report: RunReported) -> Ending:
 def lost() -> Ending:
     """Nobody knows any more what became of the run."""
     hint = "Check the files and the gateway's own view of the session first."
-    return Ending(None, OutcomeUnknown(_LOST, hint=hint), _LOST)
+    return failure(OutcomeUnknown(_LOST, hint=hint))
+
+
+def outcome(answer: Answer | Reject) -> Json:
+    """What is recorded of a turn's answer."""
+    if isinstance(answer, Answer):
+        return {"stop_reason": answer.stop_reason}
+    return {"error": to_jsonrpc(answer.error)}
 
 
 def poisoned(close_code: int | None, sends: int) -> Ending | None:
@@ -120,7 +147,7 @@ def poisoned(close_code: int | None, sends: int) -> Ending | None:
         )
     else:
         return None
-    return Ending(None, error, error.message)
+    return failure(error)
 
 
 def _failed(event: RunEnded) -> Ending:
@@ -132,7 +159,7 @@ def _failed(event: RunEnded) -> Ending:
         hint=_HINTS.get(kind, "See the gateway's log for the cause."),
         data={"kind": kind, "gateway": event.detail},
     )
-    return Ending(None, error, error.message)
+    return failure(error)
 
 
 def _text(error: str | None) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
+from acp_bridge.core import endings
 from acp_bridge.core import events as ev
 from acp_bridge.core.commands import AbortRun, ProbeRun, StartRun
 from acp_bridge.core.effects import (
@@ -23,14 +24,27 @@ from acp_bridge.core.effects import (
     Release,
     Send,
 )
-from acp_bridge.core.endings import NO_REPLY, Ending, ending, lost, poisoned, report_ending
 from acp_bridge.core.open_permissions import OpenPermissions
 from acp_bridge.core.ports import EditorAnswer
 from acp_bridge.core.tool_calls import ToolCalls
 from acp_bridge.core.turn import Trigger, TurnState, next_state
 from acp_bridge.core.turn_view import TurnView
-from acp_bridge.errors import BridgeError, GatewayTimeout, to_jsonrpc
+from acp_bridge.errors import BridgeError, GatewayTimeout
 from acp_bridge.ids import ApprovalId, Json, RunId, SessionId, SessionKey
+
+_ENDS = {
+    ev.EndKind.FINISHED: Trigger.FINISHED,
+    ev.EndKind.ABORTED: Trigger.ABORTED,
+    ev.EndKind.FAILED: Trigger.ERRORED,
+}
+_REPORTS = {
+    ev.RunState.RUNNING: Trigger.PROBE_RUNNING,
+    ev.RunState.NOT_TAKEN: Trigger.PROBE_NOT_TAKEN,
+    ev.RunState.UNKNOWN: Trigger.PROBE_UNKNOWN,
+    ev.RunState.FINISHED: Trigger.FINISHED,
+    ev.RunState.ABORTED: Trigger.ABORTED,
+    ev.RunState.FAILED: Trigger.ERRORED,
+}
 
 
 class Turn:
@@ -51,6 +65,8 @@ class Turn:
         self._is_cancel_wanted = False
         self._is_abort_under_way = False
         self._winds_down = False
+        self._poison: endings.Ending | None = None
+        """How a prompt ends that was not taken and is not to be sent again."""
         self._resends = 0
         self._sends = 0
         self._tools = ToolCalls(cwd)
@@ -124,16 +140,16 @@ class Turn:
     # --- the link ------------------------------------------------------------------------
 
     def link_lost(self, close_code: int | None = None) -> list[Effect]:
-        """The connection broke: a sent prompt waits for the next one, unless it broke it."""
+        """The connection broke: a sent prompt waits for the next one. If it seems to have broken
+        it, it is not sent again; what became of it is asked all the same."""
         self._is_link_up = False
         self._is_abort_under_way = False
         if self.state.is_final:
-            return []
+            return [Disarm()] if self._needs_abort else []
         if self.state is TurnState.NEW:
             return [self._arm(DeadlineKind.CONNECT)]
-        if self.state is TurnState.SENT and (how := poisoned(close_code, self._sends)):
-            self._move(Trigger.ERRORED)
-            return self._end(how)
+        if self.state is TurnState.SENT and not self.is_over:
+            self._poison = endings.poisoned(close_code, self._sends)
         self._move(Trigger.LINK_LOST)
         if self.state is TurnState.SUSPENDED:
             return [self._arm(DeadlineKind.RECONNECT)]
@@ -142,8 +158,8 @@ class Turn:
     def link_up(self) -> list[Effect]:
         """A new connection: ask what became of the run, or send what still waits."""
         self._is_link_up = True
-        if self._is_cancel_wanted:
-            return [] if self.is_over else self._abort()
+        if self._needs_abort:
+            return self._abort() + ([self._arm(DeadlineKind.DRAIN)] if self.state.is_final else [])
         if self.state.is_final:
             return []
         self._move(Trigger.LINK_UP)
@@ -178,7 +194,7 @@ class Turn:
             return []
         effects = [] if self._is_abort_under_way or not self._is_link_up else self._abort()
         self._move(Trigger.DEADLINE)
-        return effects + self._end(Ending("cancelled", None, None))
+        return effects + self._end(endings.CANCELLED)
 
     def permission_answered(self, approval_id: ApprovalId, answer: EditorAnswer) -> list[Effect]:
         """The editor answered ``session/request_permission``."""
@@ -201,10 +217,10 @@ class Turn:
                 return self._deferred()
             case ev.RunRefused():
                 self._move(Trigger.ERRORED)
-                return self._end(Ending(None, event.error, event.error.message))
+                return self._end(endings.failure(event.error))
             case ev.RunAnsweredAtOnce():
                 self._move(Trigger.FINISHED)
-                return self._end(Ending("end_turn", None, None), snapshot=event.text)
+                return self._end(endings.Ending("end_turn", None, None), snapshot=event.text)
             case ev.RunEnded():
                 return self._run_ended(event)
             case ev.AbortAnswered():
@@ -225,13 +241,21 @@ class Turn:
         return self._over() if isinstance(event, over) else []
 
     def _accepted(self, trigger: Trigger) -> list[Effect]:
-        was_sent = self.state is TurnState.SENT
-        self._is_acknowledged = True
+        was_running = self.state is TurnState.RUNNING
         self._move(trigger)
-        if was_sent:
+        return [] if was_running else self._taken()
+
+    def _taken(self) -> list[Effect]:
+        """The gateway has the prompt: no deadline any more, but an abort that waited for this."""
+        self._is_acknowledged = True
+        if self.state is TurnState.RUNNING:
             return [Disarm()]
-        needs_abort = self._is_cancel_wanted and not self._is_abort_under_way
-        return self._abort() if needs_abort and self._is_link_up else []
+        return self._abort_once()
+
+    @property
+    def _needs_abort(self) -> bool:
+        """Whether a run that goes on, as far as is known, is to be stopped."""
+        return self._is_cancel_wanted and not self.is_over and not self._winds_down
 
     def _deferred(self) -> list[Effect]:
         self._move(Trigger.DEFERRED)
@@ -242,19 +266,13 @@ class Turn:
         return [self._arm(DeadlineKind.RESEND, self._resends)]
 
     def _run_ended(self, event: ev.RunEnded) -> list[Effect]:
-        match event.kind:
-            case ev.EndKind.FINISHED:
-                self._move(Trigger.FINISHED)
-            case ev.EndKind.ABORTED:
-                self._move(Trigger.ABORTED)
-            case ev.EndKind.FAILED:
-                self._move(Trigger.ERRORED)
-            case _:
-                assert_never(event.kind)
+        self._move(_ENDS[event.kind])
         effects = self._view.thought(event.thought) if event.thought is not None else []
         # 2026.6.11 keeps a failed run until its second end, and a stopped one for a moment.
         self._winds_down = event.kind is not ev.EndKind.FINISHED
-        return effects + self._end(ending(event), not self._winds_down, snapshot=event.snapshot)
+        return effects + self._end(
+            endings.ending(event), not self._winds_down, snapshot=event.snapshot
+        )
 
     def _abort_answered(self, event: ev.AbortAnswered) -> list[Effect]:
         self._is_abort_under_way = False
@@ -262,36 +280,24 @@ class Turn:
             # Refused: the deadline decides. Taken: the run's own end follows, with its last text.
             return []
         self._move(Trigger.ABORTED)
-        return self._end(Ending("cancelled", None, None))
+        return self._end(endings.CANCELLED)
 
     def _progress(self, event: ev.RunEvent) -> list[Effect]:
         return self._accepted(Trigger.PROGRESS) + self._view.progress(event)
 
     def _reported(self, event: ev.RunReported) -> list[Effect]:
         effects = self._view.ended_tools(event.ended_tools)
-        match event.state:
-            case ev.RunState.RUNNING:
-                self._is_acknowledged = True
-                self._move(Trigger.PROBE_RUNNING)
-                return [Disarm(), *effects, *self._view.caught_up(event.snapshot)]
-            case ev.RunState.NOT_TAKEN if self._may_send_again():
+        if event.state is ev.RunState.NOT_TAKEN and self._may_send_again():
+            if self._poison is None:
                 return effects + self._send()
-            case ev.RunState.NOT_TAKEN:
-                self._move(Trigger.PROBE_NOT_TAKEN)
-            case ev.RunState.UNKNOWN:
-                self._move(Trigger.PROBE_UNKNOWN)
-            case ev.RunState.FINISHED:
-                self._move(Trigger.FINISHED)
-            case ev.RunState.ABORTED:
-                self._move(Trigger.ABORTED)
-            case ev.RunState.FAILED:
-                self._move(Trigger.ERRORED)
-            case _:
-                assert_never(event.state)
+            self._move(Trigger.ERRORED)
+            return effects + self._end(self._poison)
+        self._move(_REPORTS[event.state])
+        if event.state is ev.RunState.RUNNING:
+            return self._taken() + effects + self._view.caught_up(event.snapshot)
         if not self.state.is_final:
             return effects  # the run's own events went on meanwhile; they know better
-        how = lost() if event.state is ev.RunState.NOT_TAKEN else report_ending(event)
-        return effects + self._end(how, snapshot=event.snapshot)
+        return effects + self._end(endings.report_ending(event), snapshot=event.snapshot)
 
     def _may_send_again(self) -> bool:
         return self.state is TurnState.PROBING and not self._is_acknowledged
@@ -324,34 +330,32 @@ class Turn:
         if serial != self._serial:
             return []
         match kind:
-            case DeadlineKind.DRAIN | DeadlineKind.LINGER:
+            case DeadlineKind.DRAIN:
+                # Still not acknowledged: an abort that might overtake it is better than none.
+                return self._abort_once() + self._over()
+            case DeadlineKind.LINGER:
                 return self._over()
             case DeadlineKind.RESEND:
                 return self._send()
             case DeadlineKind.CANCEL:
                 self._move(Trigger.DEADLINE)
-                return self._end(Ending("cancelled", None, None), is_over=self.is_over)
+                return self._end(endings.CANCELLED, is_over=self.is_over)
             case DeadlineKind.CONNECT:
                 self._move(Trigger.DEADLINE)
-                error = reason or GatewayTimeout()
-                return self._end(Ending(None, error, error.message))
+                return self._end(endings.failure(reason or GatewayTimeout()))
             case DeadlineKind.ACKNOWLEDGE:
                 self._move(Trigger.DEADLINE)
-                timeout = GatewayTimeout(
-                    "The gateway did not acknowledge the prompt in time.",
-                    hint="See the gateway's log; send the prompt again when it answers.",
-                )
-                return self._abort() + self._end(Ending(None, timeout, timeout.message), False)
+                return self._abort() + self._end(endings.unacknowledged(), False)
             case DeadlineKind.RECONNECT | DeadlineKind.PROBE:
                 self._move(Trigger.DEADLINE)
-                return self._end(lost())
+                return self._end(endings.lost())
             case _:
                 assert_never(kind)
 
     # --- endings -------------------------------------------------------------------------
 
     def _end(
-        self, how: Ending, is_over: bool = True, *, snapshot: str | None = None
+        self, how: endings.Ending, is_over: bool = True, *, snapshot: str | None = None
     ) -> list[Effect]:
         """Close what is open, show the last text and the notice, answer."""
         self.is_over = is_over
@@ -360,7 +364,7 @@ class Turn:
         if how.notice and not (was_cancelled and self._is_cancel_wanted):
             effects += self._view.notice(how.notice)
         elif self._view.is_empty and self.state is TurnState.DONE:
-            effects += self._view.notice(NO_REPLY)
+            effects += self._view.notice(endings.NO_REPLY)
         if was_cancelled:
             return effects + self._settle(Answer("cancelled"))
         if how.error is not None:
@@ -368,20 +372,21 @@ class Turn:
         return effects + self._settle(Answer(how.stop_reason or "end_turn"))
 
     def _settle(self, answer: Answer | Reject) -> list[Effect]:
-        outcome: Json = (
-            {"stop_reason": answer.stop_reason}
-            if isinstance(answer, Answer)
-            else {"error": to_jsonrpc(answer.error)}
-        )
-        effects: list[Effect] = [*self._permissions.deny_all(), Record("outcome", outcome), answer]
+        outcome = Record("outcome", endings.outcome(answer))
+        effects: list[Effect] = [*self._permissions.deny_all(), outcome, answer]
         if self.is_over:
             return [*effects, Disarm(), Release(self.run_id)]
+        if self._needs_abort and not self._is_link_up:
+            return [*effects, Disarm()]  # the next link brings the abort
         kind = DeadlineKind.LINGER if self._winds_down else DeadlineKind.DRAIN
         return [*effects, self._arm(kind)]
 
     def _over(self) -> list[Effect]:
         self.is_over = True
         return [Disarm(), Release(self.run_id)]
+
+    def _abort_once(self) -> list[Effect]:
+        return self._abort() if self._needs_abort and not self._is_abort_under_way else []
 
     def _abort(self) -> list[Effect]:
         self._is_cancel_wanted = True
