@@ -33,27 +33,29 @@ class Fault(NamedTuple):
 
     ``cut`` ends the TCP connections without goodbye, ``close`` ends them with ``code``; both
     refuse new ones for ``seconds``. ``hold`` lets nothing through for so long, either way, with
-    the connections open; ``delay`` holds up each frame for ``seconds``, ``count`` times.
-    ``drop answers`` loses the next ``count`` answers to ``names``, ``drop events`` that many of
-    the events of ``names``.
+    the connections open; ``delay`` holds up each frame for ``seconds``, so many ``times``.
+    ``drop answers`` loses, so many ``times``, the answer to a method of ``names``; ``drop events``
+    an event of ``names`` (see :func:`event_of`).
     """
 
     kind: str
     after: int = 0
     seconds: float = 0.0
     code: int = _ABNORMAL
-    count: int = 1
+    times: int = 1
     names: frozenset[str] = frozenset()
 
 
 class FaultProxy:
     """Stands between a bridge and its gateway; use as an async context manager.
 
-    ``struck`` counts the faults that have happened, by kind (closes with their code).
+    ``struck`` counts the faults that have happened, by kind (closes with their code); ``dropped``
+    names what was lost of answers and events.
     """
 
     def __init__(self, target: str, faults: Iterable[Fault] = ()) -> None:
         self.struck: Counter[str] = Counter()
+        self.dropped: set[str] = set()
         self._target = target
         self._faults = deque(faults)
         self._passed = 0
@@ -121,9 +123,9 @@ class FaultProxy:
                 self._flowing.clear()
                 self._later(fault.seconds)
             case "delay":
-                self._delaying, self._left = fault, fault.count
+                self._delaying, self._left = fault, fault.times
             case _:
-                self._dropping, self._left = fault, fault.count
+                self._dropping, self._left = fault, fault.times
 
     def _later(self, seconds: float) -> None:
         self._timers.add(asyncio.get_running_loop().call_later(seconds, self._restore))
@@ -202,6 +204,7 @@ class FaultProxy:
         if name not in self._dropping.names:
             return False
         self._count_down()
+        self.dropped.add(str(name))
         return True
 
     def _count_down(self) -> None:
