@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, assert_never
 
 from acp_bridge.core.effects import Answer, Reject
 from acp_bridge.core.events import EndKind, RunEnded, RunReported, RunState
+from acp_bridge.core.turn import Trigger
 from acp_bridge.errors import (
     BridgeError,
     GatewayTimeout,
@@ -23,6 +24,20 @@ from acp_bridge.errors import (
 from acp_bridge.ids import Json
 from acp_bridge.wire.content import cut_middle
 
+TRIGGER_OF_END: Final = {
+    EndKind.FINISHED: Trigger.FINISHED,
+    EndKind.ABORTED: Trigger.ABORTED,
+    EndKind.FAILED: Trigger.ERRORED,
+}
+TRIGGER_OF_REPORT: Final = {
+    RunState.RUNNING: Trigger.PROBE_RUNNING,
+    RunState.NOT_TAKEN: Trigger.PROBE_NOT_TAKEN,
+    RunState.UNKNOWN: Trigger.PROBE_UNKNOWN,
+    RunState.FINISHED: Trigger.FINISHED,
+    RunState.ABORTED: Trigger.ABORTED,
+    RunState.FAILED: Trigger.ERRORED,
+}
+"""What the gateway said of a run, as a move of its turn."""
 NO_REPLY: Final = "(The agent ended its turn without a reply.)"
 TOO_LARGE: Final = 1009
 """WebSocket close code: a message was too big."""

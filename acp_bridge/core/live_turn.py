@@ -32,20 +32,6 @@ from acp_bridge.core.turn_view import TurnView
 from acp_bridge.errors import BridgeError, GatewayTimeout
 from acp_bridge.ids import ApprovalId, Json, RunId, SessionId, SessionKey
 
-_ENDS = {
-    ev.EndKind.FINISHED: Trigger.FINISHED,
-    ev.EndKind.ABORTED: Trigger.ABORTED,
-    ev.EndKind.FAILED: Trigger.ERRORED,
-}
-_REPORTS = {
-    ev.RunState.RUNNING: Trigger.PROBE_RUNNING,
-    ev.RunState.NOT_TAKEN: Trigger.PROBE_NOT_TAKEN,
-    ev.RunState.UNKNOWN: Trigger.PROBE_UNKNOWN,
-    ev.RunState.FINISHED: Trigger.FINISHED,
-    ev.RunState.ABORTED: Trigger.ABORTED,
-    ev.RunState.FAILED: Trigger.ERRORED,
-}
-
 
 class Turn:
     """One prompt turn. Every public method returns the effects to carry out, in order."""
@@ -65,6 +51,10 @@ class Turn:
         self._is_cancel_wanted = False
         self._is_abort_under_way = False
         self._winds_down = False
+        self._is_probed = False
+        """Whether the answer to a probe is under way over this connection."""
+        self._early_end: ev.RunEnded | None = None
+        """The run's end, if it came before the probe's answer, which tells what was missed."""
         self._poison: endings.Ending | None = None
         """How a prompt ends that was not taken and is not to be sent again."""
         self._resends = 0
@@ -110,10 +100,8 @@ class Turn:
     def begin(self, *, is_link_up: bool) -> list[Effect]:
         """Record the prompt; without a link, wait for one up to the connect deadline."""
         self._is_link_up = is_link_up
-        effects: list[Effect] = [Record("prompt", self._prompt)]
-        if not is_link_up:
-            effects.append(self._arm(DeadlineKind.CONNECT))
-        return effects
+        wait = [] if is_link_up else [self._arm(DeadlineKind.CONNECT)]
+        return [Record("prompt", self._prompt), *wait]
 
     def recorded(self) -> list[Effect]:
         """The prompt is in the ledger (or the ledger has failed, which stops no conversation)."""
@@ -140,10 +128,9 @@ class Turn:
     # --- the link ------------------------------------------------------------------------
 
     def link_lost(self, close_code: int | None = None) -> list[Effect]:
-        """The connection broke: a sent prompt waits for the next one. If it seems to have broken
-        it, it is not sent again; what became of it is asked all the same."""
-        self._is_link_up = False
-        self._is_abort_under_way = False
+        """The connection broke: a sent prompt waits for the next one."""
+        self._is_link_up = self._is_abort_under_way = self._is_probed = False
+        self._early_end = None
         if self.state.is_final:
             return [Disarm()] if self._needs_abort else []
         if self.state is TurnState.NEW:
@@ -165,6 +152,7 @@ class Turn:
         self._move(Trigger.LINK_UP)
         if self.state is TurnState.NEW:
             return [Disarm(), *self._send_when_ready()]
+        self._is_probed = True
         self._tools.assume_no_tool_stream()
         probe = ProbeRun(self.run_id, self.session_key)
         return [Send(probe), self._arm(DeadlineKind.PROBE), *self._permissions.link_up()]
@@ -266,7 +254,12 @@ class Turn:
         return [self._arm(DeadlineKind.RESEND, self._resends)]
 
     def _run_ended(self, event: ev.RunEnded) -> list[Effect]:
-        self._move(_ENDS[event.kind])
+        if self._is_probed and self.state is not TurnState.CANCELLING:
+            if self._early_end is not None:
+                return []
+            self._early_end = event
+            return [self._arm(DeadlineKind.PROBE)]
+        self._move(endings.TRIGGER_OF_END[event.kind])
         effects = self._view.thought(event.thought) if event.thought is not None else []
         # 2026.6.11 keeps a failed run until its second end, and a stopped one for a moment.
         self._winds_down = event.kind is not ev.EndKind.FINISHED
@@ -286,21 +279,23 @@ class Turn:
         return self._accepted(Trigger.PROGRESS) + self._view.progress(event)
 
     def _reported(self, event: ev.RunReported) -> list[Effect]:
+        self._is_probed = False
         effects = self._view.ended_tools(event.ended_tools)
-        if event.state is ev.RunState.NOT_TAKEN and self._may_send_again():
+        if self._early_end is not None:
+            effects += self._view.caught_up(event.snapshot)
+            return effects + self._run_ended(self._early_end)
+        may_send_again = self.state is TurnState.PROBING and not self._is_acknowledged
+        if event.state is ev.RunState.NOT_TAKEN and may_send_again:
             if self._poison is None:
                 return effects + self._send()
             self._move(Trigger.ERRORED)
             return effects + self._end(self._poison)
-        self._move(_REPORTS[event.state])
+        self._move(endings.TRIGGER_OF_REPORT[event.state])
         if event.state is ev.RunState.RUNNING:
             return self._taken() + effects + self._view.caught_up(event.snapshot)
         if not self.state.is_final:
             return effects  # the run's own events went on meanwhile; they know better
         return effects + self._end(endings.report_ending(event), snapshot=event.snapshot)
-
-    def _may_send_again(self) -> bool:
-        return self.state is TurnState.PROBING and not self._is_acknowledged
 
     # --- permissions ---------------------------------------------------------------------
 
@@ -346,6 +341,9 @@ class Turn:
             case DeadlineKind.ACKNOWLEDGE:
                 self._move(Trigger.DEADLINE)
                 return self._abort() + self._end(endings.unacknowledged(), False)
+            case DeadlineKind.PROBE if self._early_end is not None:
+                self._is_probed = False
+                return self._run_ended(self._early_end)
             case DeadlineKind.RECONNECT | DeadlineKind.PROBE:
                 self._move(Trigger.DEADLINE)
                 return self._end(endings.lost())
@@ -392,8 +390,6 @@ class Turn:
         self._is_cancel_wanted = True
         self._is_abort_under_way = True
         return [Send(AbortRun(self.run_id, self.session_key))]
-
-    # --- state ---------------------------------------------------------------------------
 
     def _move(self, trigger: Trigger) -> None:
         self.state = next_state(self.state, trigger)

@@ -295,13 +295,18 @@ class TurnMachine(RuleBasedStateMachine):
             self.gateway.ask()
 
     @precondition(is_running)
-    @rule(status=st.sampled_from(["finished", "finished", "failed", "aborted"]), is_due=SELDOM)
-    def run_ends(self, status: str, is_due: bool) -> None:
+    @rule(
+        status=st.sampled_from(["finished", "finished", "failed", "aborted"]),
+        is_due=SELDOM,
+        carries_text=st.booleans(),
+    )
+    def run_ends(self, status: str, is_due: bool, carries_text: bool) -> None:
         if not is_due:
             return
-        if status == "failed" and self.is_last_dropped:  # that end carries no text
-            self.gateway.say("z")
-        self.gateway.end(status)
+        carries_text = carries_text and status != "failed"
+        if self.is_last_dropped and not carries_text:
+            self.gateway.say("z")  # the last event is never dropped then
+        self.gateway.end(status, carries_text=carries_text)
 
     # --- the editor --------------------------------------------------------------------------
 

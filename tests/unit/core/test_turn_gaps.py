@@ -7,7 +7,7 @@ from acp_bridge.core import events as ev
 from acp_bridge.core.commands import AbortRun, ProbeRun, StartRun
 from acp_bridge.core.live_turn import Turn
 from acp_bridge.core.turn import TurnState
-from acp_bridge.errors import LinkLost, PromptTooLarge
+from acp_bridge.errors import LinkLost, PromptTooLarge, RunFailed
 from acp_bridge.ids import ApprovalId, RunId, SessionId, SessionKey, ToolCallId
 
 RUN, KEY = RunId("r"), SessionKey("k")
@@ -135,3 +135,44 @@ def test_an_approval_that_is_listed_again_after_its_end_is_not_asked_again() -> 
     turn.permission_expired(ApprovalId("a"))
 
     assert not any(isinstance(e, fx.AskPermission) for e in turn.permission_asked(asked))
+
+
+def test_an_end_that_comes_before_the_probes_answer_waits_for_what_was_missed() -> None:
+    turn = running()
+    turn.handle(ev.TextProgress(RUN, "one", False, "one"))
+    turn.link_lost()
+    turn.link_up()
+
+    wait = turn.handle(ev.RunEnded(RUN, ev.EndKind.FINISHED))  # as it often comes, without a text
+    assert armed(wait, fx.DeadlineKind.PROBE)
+    missed = ev.RunReported(
+        RUN, ev.RunState.FINISHED, snapshot="one two", ended_tools=((ToolCallId("t"), True, "no"),)
+    )
+    effects = turn.handle(missed)
+
+    assert "".join(texts(effects)) == " two"
+    assert ("t", "failed") in [
+        (e.update.get("toolCallId"), e.update.get("status"))
+        for e in effects
+        if isinstance(e, fx.Show)
+    ]
+    assert fx.Answer("end_turn") in effects
+
+
+def test_an_end_is_told_all_the_same_if_the_probe_is_never_answered() -> None:
+    turn = running()
+    turn.link_lost()
+    turn.link_up()
+    wait = turn.handle(ev.RunEnded(RUN, ev.EndKind.FAILED, error="broken"))
+
+    effects = fired(turn, wait, fx.DeadlineKind.PROBE)
+
+    assert [type(e.error) for e in effects if isinstance(e, fx.Reject)] == [RunFailed]
+
+
+def texts(effects: list[fx.Effect]) -> list[str]:
+    return [
+        e.update["content"]["text"]
+        for e in effects
+        if isinstance(e, fx.Show) and e.update["sessionUpdate"] == "agent_message_chunk"
+    ]
