@@ -108,18 +108,15 @@ class Turn(TurnBase):
     # --- the link ------------------------------------------------------------------------
 
     def link_lost(self, close_code: int | None = None) -> list[fx.Effect]:
-        """The connection broke: a sent prompt waits for the next one, unless it broke it."""
-        self._is_link_up = False
-        self._is_abort_under_way = False
-        self._is_cut = False
-        self._candidate = None
+        """The connection broke: a sent prompt waits for the next one."""
+        self._is_link_up = self._is_abort_under_way = self._is_probed = self._is_cut = False
+        self._early_end = self._candidate = None
         if self.state.is_final:
-            return []
+            return [fx.Disarm()] if self._needs_abort else []
         if self.state is TurnState.NEW:
             return [self._arm(fx.DeadlineKind.CONNECT)]
-        if self.state is TurnState.SENT and (how := endings.poisoned(close_code, self._sends)):
-            self._move(Trigger.ERRORED)
-            return self._end(how)
+        if self.state is TurnState.SENT and not self.is_over:
+            self._poison = endings.poisoned(close_code, self._sends)
         self._move(Trigger.LINK_LOST)
         if self.state is TurnState.SUSPENDED:
             return [self._arm(fx.DeadlineKind.RECONNECT)]
@@ -128,14 +125,16 @@ class Turn(TurnBase):
     def link_up(self) -> list[fx.Effect]:
         """A new connection: ask what became of the run, or send what still waits."""
         self._is_link_up = True
-        if self._is_cancel_wanted:
-            return [] if self.is_over else self._abort()
+        if self._needs_abort:
+            drain = [self._arm(fx.DeadlineKind.DRAIN)] if self.state.is_final else []
+            return self._abort() + drain
         if self.state.is_final:
             return []
         self._move(Trigger.LINK_UP)
         effects = self._view.outage_over()
         if self.state is TurnState.NEW:
             return [*effects, fx.Disarm(), *self._send_when_ready()]
+        self._is_probed = True
         self._tools.assume_no_tool_stream()
         effects += [self._probe(), self._arm(fx.DeadlineKind.PROBE)]
         return effects + self.permissions.link_up()
@@ -227,13 +226,16 @@ class Turn(TurnBase):
         return self._over() if isinstance(event, over) else []
 
     def _accepted(self, trigger: Trigger) -> list[fx.Effect]:
-        was_sent = self.state is TurnState.SENT
-        self._is_acknowledged = True
+        was_running = self.state is TurnState.RUNNING
         self._move(trigger)
-        if was_sent:
+        return [] if was_running else self._taken()
+
+    def _taken(self) -> list[fx.Effect]:
+        """The gateway has the prompt: no deadline any more, but an abort that waited for this."""
+        self._is_acknowledged = True
+        if self.state is TurnState.RUNNING:
             return [fx.Disarm()]
-        needs_abort = self._is_cancel_wanted and not self._is_abort_under_way
-        return self._abort() if needs_abort and self._is_link_up else []
+        return self._abort_once()
 
     def _deferred(self) -> list[fx.Effect]:
         self._move(Trigger.DEFERRED)
@@ -244,6 +246,11 @@ class Turn(TurnBase):
         return [self._arm(fx.DeadlineKind.RESEND, self._resends)]
 
     def _run_ended(self, event: ev.RunEnded) -> list[fx.Effect]:
+        if self._is_probed and self.state is not TurnState.CANCELLING:
+            if self._early_end is not None:
+                return []
+            self._early_end = event
+            return [self._arm(fx.DeadlineKind.PROBE)]
         self._move(_OF_END[event.kind])
         effects = self._view.thought(event.thought) if event.thought is not None else []
         # 2026.6.11 keeps a failed run until its second end, and a stopped one for a moment.
@@ -267,15 +274,21 @@ class Turn(TurnBase):
     def _reported(self, event: ev.RunReported) -> list[fx.Effect]:
         if event.run_id != self.run_at_gateway or (event.is_foreign and self._is_resumed):
             return []  # of the run before the gateway's restart, or of somebody else's after it
+        self._is_probed = False
         effects = self._view.ended_tools(event.ended_tools)
+        if self._early_end is not None:
+            effects += self._view.caught_up(event.snapshot)
+            return effects + self._run_ended(self._early_end)
         match event.state:
             case ev.RunState.RUNNING:
-                self._is_acknowledged = True
                 self.doubts = 0
                 self._move(Trigger.PROBE_RUNNING)
-                return [fx.Disarm(), *effects, *self._view.caught_up(event.snapshot)]
+                return self._taken() + effects + self._view.caught_up(event.snapshot)
             case ev.RunState.NOT_TAKEN if self._may_send_again():
-                return effects + self._send()
+                if self._poison is None:
+                    return effects + self._send()
+                self._move(Trigger.ERRORED)
+                return effects + self._end(self._poison)
             case ev.RunState.CUT if self.state is TurnState.PROBING:
                 return effects + self._cut(event.resumed_as or self._candidate)
             case _ if self._is_doubted_again(event.state):
@@ -301,6 +314,7 @@ class Turn(TurnBase):
             return [self._arm(fx.DeadlineKind.RESUME)]
         self._is_cut = False
         self._is_resumed = True
+        self._is_probed = True
         self.run_at_gateway = resumed_as
         effects: list[fx.Effect] = [fx.Record("resumed", {"runId": resumed_as})]
         effects.append(fx.Follow(resumed_as))
@@ -337,7 +351,10 @@ class Turn(TurnBase):
         if serial != self._serial:
             return []
         match kind:
-            case fx.DeadlineKind.DRAIN | fx.DeadlineKind.LINGER:
+            case fx.DeadlineKind.DRAIN:
+                # Still not acknowledged: an abort that might overtake it is better than none.
+                return self._abort_once() + self._over()
+            case fx.DeadlineKind.LINGER:
                 return self._over()
             case fx.DeadlineKind.RESEND:
                 return self._send()
@@ -350,6 +367,9 @@ class Turn(TurnBase):
             case fx.DeadlineKind.ACKNOWLEDGE:
                 self._move(Trigger.DEADLINE)
                 return self._abort() + self._end(endings.unacknowledged(), False)
+            case fx.DeadlineKind.PROBE if self._early_end is not None:
+                self._is_probed = False
+                return self._run_ended(self._early_end)
             case fx.DeadlineKind.RECONNECT | fx.DeadlineKind.PROBE | fx.DeadlineKind.RESUME:
                 self._move(Trigger.DEADLINE)
                 return self._end(endings.lost())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from acp_bridge.core import effects as fx
 from acp_bridge.core import endings
+from acp_bridge.core import events as ev
 from acp_bridge.core.commands import AbortRun, StartRun
 from acp_bridge.core.endings import Ending
 from acp_bridge.core.open_permissions import OpenPermissions
@@ -32,6 +33,12 @@ class TurnBase:
         self._is_cancel_wanted = False
         self._is_abort_under_way = False
         self._winds_down = False
+        self._is_probed = False
+        """Whether the answer to a probe is under way over this connection."""
+        self._early_end: ev.RunEnded | None = None
+        """The run's end, if it came before the probe's answer, which tells what was missed."""
+        self._poison: Ending | None = None
+        """How a prompt ends that was not taken and is not to be sent again."""
         self.run_at_gateway = command.run_id
         """Another one than the turn's, once the gateway has taken its work up again."""
         self._is_cut = False
@@ -80,12 +87,22 @@ class TurnBase:
         effects = [*self.permissions.deny_all(), outcome, answer]
         if self.is_over:
             return [*effects, fx.Disarm(), fx.Release(self.run_id)]
+        if self._needs_abort and not self._is_link_up:
+            return [*effects, fx.Disarm()]  # the next link brings the abort
         kind = fx.DeadlineKind.LINGER if self._winds_down else fx.DeadlineKind.DRAIN
         return [*effects, self._arm(kind)]
 
     def _over(self) -> list[fx.Effect]:
         self.is_over = True
         return [fx.Disarm(), fx.Release(self.run_id)]
+
+    @property
+    def _needs_abort(self) -> bool:
+        """Whether a run that goes on, as far as is known, is to be stopped."""
+        return self._is_cancel_wanted and not self.is_over and not self._winds_down
+
+    def _abort_once(self) -> list[fx.Effect]:
+        return self._abort() if self._needs_abort and not self._is_abort_under_way else []
 
     def _abort(self) -> list[fx.Effect]:
         self._is_cancel_wanted = True

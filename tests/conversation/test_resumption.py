@@ -50,6 +50,7 @@ async def test_a_run_seen_before_the_answer_about_the_old_one_is_followed_too() 
         await talk.gateway.up()
         await talk.gateway.emit(ev.RunSeen(AGAIN, key), ev.RunReported(run, ev.RunState.CUT))
         await talk.gateway.emit(finished(AGAIN, "two"))
+        await talk.gateway.emit(ev.RunReported(AGAIN, ev.RunState.FINISHED, "two"))
         assert await answer.stop_reason() == "end_turn"
         assert talk.text(session).endswith("two")
 
