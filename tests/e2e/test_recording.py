@@ -96,6 +96,7 @@ async def test_a_ledger_that_cannot_be_used_costs_one_line_and_no_conversation(
         session = await editor.open(home)
         for _ in range(2):
             assert await editor.prompt(session, "Hello") == "end_turn"
+        await editor.until_stderr(words)
         editor.close_stdin()
         await editor.wait_exit()
         told = editor.stderr
