@@ -41,7 +41,7 @@ CATEGORIES: Final = (
 )
 
 CANCEL_LIMIT: Final = 2.0
-BUSY: Final = scaled(0.5)
+BUSY: Final = scaled(1.0)
 """Seconds of the wall that a busy machine takes."""
 RACE: Final = 0.05
 """Seconds in which a cancel and an end may cross on their way."""
