@@ -1,7 +1,7 @@
 """The composition root: builds the parts, runs them, and stops them in order.
 
 Order of stopping, whatever the cause (end of input, a signal, an editor that is gone): stop
-reading the editor; cancel and answer live turns, which denies their open permissions; close the
+reading the editor; answer live turns, cancelled or left to the gateway (``--on-exit``); close the
 gateway connection; flush the outbox, ledger first and then stdout. Each step has a bound, all
 together less than the 2 s after which editors kill. Blocked threads are daemons, so that an editor
 that reads nothing any more cannot hold the process.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import platform
 import signal
@@ -95,7 +96,11 @@ async def _run(
                 limit=CreationLimit(*settings.session_rate),
                 surroundings=Surroundings(_home(), platform.node(), os.getcwd()),
                 clock=asyncio.get_running_loop(),
-                deadlines=Deadlines(connect=settings.connect_timeout),
+                deadlines=Deadlines(
+                    connect=settings.connect_timeout,
+                    reconnect=settings.reconnect_window or math.inf,
+                    stall=settings.stall_timeout,
+                ),
                 tasks=tasks,
                 leaving=channel.ended,
                 new_id=new_id,
@@ -105,7 +110,7 @@ async def _run(
             router = Router(bridge, outbox, editor, grace=REQUEST_GRACE)
             tasks.create_task(_read(settings, client, router, channel, leave))
             await asyncio.wait({leave})
-            await bridge.stop(TURN_GRACE)
+            await bridge.stop(TURN_GRACE, detach=_detaches(settings, leave.result()))
             outbox.close()
             await outbox.ended(OUTBOX_GRACE)
             ledger.close()
@@ -158,6 +163,13 @@ async def _read(
             return
     await router.run(channel)
     _leave(leave, EXIT_OK)
+
+
+def _detaches(settings: Settings, ending: Ending) -> bool:
+    """Whether running turns go on without us. An embedded gateway ends with us, and who presses
+    Ctrl-C means it."""
+    is_interrupt = ending == EXIT_SIGNAL + signal.SIGINT
+    return settings.on_exit == "detach" and not settings.demo and not is_interrupt
 
 
 def _leave(leave: asyncio.Future[Ending], ending: Ending) -> None:

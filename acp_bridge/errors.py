@@ -157,6 +157,13 @@ class SessionNotFound(SessionError):
     number = -32002
 
 
+class HistoryUnavailable(SessionError):
+    """The ledger cannot be read now, so it is not known which session this is."""
+
+    code = "history_unavailable"
+    retryable = True
+
+
 class SessionBusy(SessionError):
     """The session is busy."""
 
@@ -266,6 +273,12 @@ class RunFailed(TurnError):
     """The agent's run failed."""
 
     code = "run_failed"
+
+
+class Detached(TurnError):
+    """The editor closed its input; the turn goes on at the gateway."""
+
+    code = "detached"
 
 
 class OutcomeUnknown(TurnError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from pathlib import Path
 from ledger.engine import sqlite_connection
 from ledger.failures import is_damage
 from ledger.files import SIDE_FILES
+from ledger.tables import metadata
 
 VERSION_TABLE = "ledger_version"
 
@@ -48,8 +50,9 @@ class Finding:
     """How the damage shows."""
 
 
-def inspect(path: Path, *, lock_timeout: float) -> Finding:
+def inspect(path: Path, *, lock_timeout: float, is_current: Callable[[str], bool]) -> Finding:
     """Look into a file, which must exist. Raises ``sqlite3.Error`` if that cannot be done.
+    ``is_current`` tells of a version whether its tables have just the columns that this code knows.
 
     Reading only, so that a damaged file stays byte for byte what it is: a connection that may
     write would move what is in its write-ahead log into the file, right or wrong.
@@ -61,25 +64,27 @@ def inspect(path: Path, *, lock_timeout: float) -> Finding:
     if not begin.startswith(_MAGIC) or not set(begin[len(_MAGIC) + 2 :]) <= _FORMATS:
         return Finding(Content.DAMAGED, reason="file is not a database")
     try:
-        return _look_into(path, lock_timeout, read_only=True)
+        return _look_into(path, lock_timeout, is_current, read_only=True)
     except sqlite3.OperationalError:
         # What a crash left in the rollback journal has to be undone first, which is writing.
-        return _look_into(path, lock_timeout, read_only=False)
+        return _look_into(path, lock_timeout, is_current, read_only=False)
 
 
-def _look_into(path: Path, lock_timeout: float, *, read_only: bool) -> Finding:
+def _look_into(
+    path: Path, lock_timeout: float, is_current: Callable[[str], bool], *, read_only: bool
+) -> Finding:
     try:
         with closing(
             sqlite_connection(path, lock_timeout=lock_timeout, read_only=read_only)
         ) as connection:
-            return _content(connection)
+            return _content(connection, is_current)
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         if is_damage(error):
             return Finding(Content.DAMAGED, reason=str(error))
         raise
 
 
-def _content(connection: sqlite3.Connection) -> Finding:
+def _content(connection: sqlite3.Connection, is_current: Callable[[str], bool]) -> Finding:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     if tables and len(tables & _TABLES) < len(_TABLES) // 2:
         return Finding(Content.FOREIGN)
@@ -93,6 +98,10 @@ def _content(connection: sqlite3.Connection) -> Finding:
     row = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone()  # noqa: S608 - a constant
     if row is None:
         return Finding(Content.DAMAGED, reason="no version")
+    if is_current(row[0]):
+        # The check above does not read the words of the schema: a bad one shows when it is used.
+        for table in metadata.tables.values():
+            connection.execute(f"SELECT {', '.join(table.c.keys())} FROM {table.name} LIMIT 0")  # noqa: S608 - constants
     [mode] = connection.execute("PRAGMA journal_mode").fetchone()
     return Finding(Content.LEDGER, row[0], mode)
 

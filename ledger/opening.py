@@ -104,11 +104,11 @@ def _put_right(place: FilePlace, lock_timeout: float, *, uses_wal: bool) -> str:
             "choose a local place with --state-dir",
             place,
         )
-    version = _usable_version(inspect(place.path, lock_timeout=lock_timeout), journal_mode)
+    version = _usable_version(_inspect(place.path, lock_timeout), journal_mode)
     if version is not None:
         return version
     with locked(place.path, UPGRADE_SECONDS):
-        found = inspect(place.path, lock_timeout=lock_timeout)
+        found = _inspect(place.path, lock_timeout)
         version = _usable_version(found, journal_mode)
         if version is not None:
             return version
@@ -122,6 +122,14 @@ def _put_right(place: FilePlace, lock_timeout: float, *, uses_wal: bool) -> str:
         _set_journal_mode(place.path, journal_mode, lock_timeout)
         _, version = upgrade_file(place)
     return version
+
+
+def _inspect(path: Path, lock_timeout: float) -> Finding:
+    return inspect(
+        path,
+        lock_timeout=lock_timeout,
+        is_current=lambda version: standing(version) is Standing.CURRENT,
+    )
 
 
 def _usable_version(found: Finding, journal_mode: str) -> str | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from acp_bridge.bridge.stalls import StallWatch
 from acp_bridge.bridge.timing import Clock, Deadlines, Timer
 from acp_bridge.core import effects as fx
 from acp_bridge.core import events as ev
@@ -18,7 +19,7 @@ from acp_bridge.core.sessions import Session
 from acp_bridge.core.turns import Turns
 from acp_bridge.errors import BridgeError, GatewayError, LocalProtocolError
 from acp_bridge.gateway.port import Gateway
-from acp_bridge.ids import ApprovalId, Generation, Json, RunId, SessionId
+from acp_bridge.ids import ApprovalId, Generation, Json, RunId, SessionId, SessionKey
 
 log = logging.getLogger(__name__)
 
@@ -49,17 +50,24 @@ class Prompting:
         self._tasks = tasks
         self._on_answered = on_answered
         self._generation: Generation | None = None
+        self._had_link = False
+        self._outage: Timer | None = None
+        """Runs from the loss of a link until the user is to know."""
+        self._is_long_outage = False
+        self._stalls = StallWatch(clock, deadlines.stall, self._stalled)
         self._responders: dict[RunId, Responder] = {}
         self._timers: dict[RunId, Timer] = {}
         self._asks: dict[ApprovalId, tuple[Turn, Ask]] = {}
         self._expiries: dict[ApprovalId, Timer] = {}
         self._approvals: dict[ApprovalId, Turn] = {}
+        self._unconfirmed: set[ApprovalId] = set()
+        """Questions from before a reconnect of which the gateway has not said that they wait."""
         self._answer_waiters: list[asyncio.Future[None]] = []
         self._all_answered = asyncio.Event()
         self._all_answered.set()
         self._carriers: dict[type[fx.Effect], Callable[[Turn, Any], None]] = {
             fx.Record: self._record,
-            fx.Send: lambda _turn, effect: gateway.submit(effect.command),
+            fx.Send: self._send,
             fx.Show: self._show,
             fx.Answer: self._answer,
             fx.Reject: self._reject,
@@ -67,15 +75,17 @@ class Prompting:
             fx.Disarm: lambda turn, _effect: self._disarm(turn),
             fx.AskPermission: self._ask,
             fx.WithdrawPermission: lambda _turn, effect: self._withdraw(effect),
+            fx.Follow: lambda turn, effect: self.turns.follow(effect.run_id, turn),
             fx.Release: lambda turn, _effect: self._release(turn),
         }
 
     # --- the editor ----------------------------------------------------------------------
 
     def start(self, session: Session, command: StartRun, prompt: Json, respond: Responder) -> None:
-        """Begin a turn. A live one of the same session is cancelled first."""
+        """Begin a turn. A live one of the same session is cancelled first, unless it is of an
+        earlier process and may have ended long ago: then it is waited for."""
         earlier = self.turns.live(session.session_id)
-        if earlier is not None:
+        if earlier is not None and not earlier.is_unsure:
             self.carry_out(earlier, earlier.cancel())
         turn = Turn(session.session_id, command, cwd=session.cwd, prompt=prompt)
         self._responders[turn.run_id] = respond
@@ -85,15 +95,20 @@ class Prompting:
         self.carry_out(turn, turn.begin(is_link_up=self._generation is not None))
         if may_run:
             self.carry_out(turn, turn.grant_slot())
+        if self._is_long_outage:
+            self.carry_out(turn, turn.outage())
 
     def join(self, turn: Turn) -> None:
         """Take up a turn that an earlier process began. What it shows comes after whatever is
         being answered now."""
         self.turns.add(turn)
+        self.turns.follow(turn.run_at_gateway, turn)
         log.info("turn taken up", extra={"fields": _ids(turn)})
         if self._generation is not None:
             loop = asyncio.get_running_loop()
             loop.call_soon(lambda: self.carry_out(turn, turn.link_up()))
+        elif self._is_long_outage:
+            self.carry_out(turn, turn.outage())
 
     def cancel(self, session_id: SessionId) -> None:
         """End the session's live turn as cancelled; silent when there is none."""
@@ -107,10 +122,11 @@ class Prompting:
             if self._responders.get(turn.run_id) is respond:
                 self.carry_out(turn, turn.cancel())
 
-    async def stop(self, grace: float) -> None:
-        """Cancel all turns and answer them: by the gateway's word, or after ``grace`` seconds."""
+    async def stop(self, grace: float, *, detach: bool) -> None:
+        """End all turns of this process. With ``detach`` their runs go on at the gateway; else
+        they are cancelled, by the gateway's word or after ``grace`` seconds."""
         for turn in self.turns:
-            self.carry_out(turn, turn.cancel())
+            self.carry_out(turn, turn.detach() if detach else turn.cancel())
         try:
             async with asyncio.timeout(grace):
                 await self._all_answered.wait()
@@ -130,14 +146,33 @@ class Prompting:
     def link_up(self, generation: Generation) -> None:
         """A new connection."""
         self._generation = generation
+        self._had_link = True
+        self._unconfirmed = set(self._asks)
+        self._is_long_outage = False
+        if self._outage is not None:
+            self._outage.cancel()
+            self._outage = None
         for turn in self.turns:
+            self._stalls.heard(turn.run_id)
             self.carry_out(turn, turn.link_up())
 
     def link_lost(self, event: ev.LinkLost) -> None:
         """The connection is gone."""
         self._generation = None
+        self._outage = self._clock.call_later(self._deadlines.outage, self._tell_outage)
         for turn in self.turns:
             self.carry_out(turn, turn.link_lost(event.close_code))
+
+    def _tell_outage(self) -> None:
+        self._outage = None
+        self._is_long_outage = True
+        for turn in self.turns:
+            self.carry_out(turn, turn.outage())
+
+    def _stalled(self, run_id: RunId) -> None:
+        turn = self.turns.by_run(run_id)
+        if turn is not None:
+            self.carry_out(turn, turn.stalled())
 
     def run_event(self, event: ev.RunEvent) -> None:
         """An event of a run; one without a turn is late or foreign, and is dropped here."""
@@ -149,24 +184,41 @@ class Prompting:
         except LocalProtocolError as error:
             log.warning("event out of place", extra={"fields": {**_ids(turn), "why": str(error)}})
             return
+        if turn.doubts:
+            self._stalls.doubt(turn.run_id)
+        else:
+            self._stalls.heard(turn.run_id)
         self.carry_out(turn, effects)
+
+    def run_seen(self, run_id: RunId, session_key: SessionKey) -> None:
+        """A run that was not begun here is at work in one of our sessions of the gateway."""
+        turn = None if self.turns.has(run_id) else self.turns.running_with_key(session_key)
+        if turn is not None:
+            self.carry_out(turn, turn.run_seen(run_id))
 
     def permission_asked(self, asked: ev.PermissionAsked, turn: Turn) -> None:
         """An approval that belongs to this turn."""
         self._approvals[asked.approval_id] = turn
         self.carry_out(turn, turn.permission_asked(asked))
 
-    def permission_closed(self, event: ev.PermissionClosed) -> None:
-        """An approval was resolved, perhaps by another client."""
+    def permission_event(
+        self, event: ev.PermissionClosed | ev.PermissionSettled | ev.ApprovalsListed
+    ) -> None:
+        """What the gateway says of approvals: one was resolved, perhaps by another client; our
+        decision was answered; or, after a reconnect, which ones still wait."""
+        if isinstance(event, ev.ApprovalsListed):
+            gone, self._unconfirmed = self._unconfirmed - event.waiting, set()
+            for turn, approval_id in [(self._approvals.get(each), each) for each in sorted(gone)]:
+                if turn is not None:
+                    self.carry_out(turn, turn.permissions.gone(approval_id))
+            return
         turn = self._approvals.pop(event.approval_id, None)
-        if turn is not None:
-            self.carry_out(turn, turn.permission_closed(event))
-
-    def permission_settled(self, event: ev.PermissionSettled) -> None:
-        """The gateway answered our decision."""
-        turn = self._approvals.pop(event.approval_id, None)
-        if turn is not None:
-            self.carry_out(turn, turn.permission_settled(event))
+        if turn is None:
+            return
+        if isinstance(event, ev.PermissionSettled):
+            self.carry_out(turn, turn.permissions.settled(event))
+        else:
+            self.carry_out(turn, turn.permissions.closed(event.approval_id, event.decision))
 
     # --- effects -------------------------------------------------------------------------
 
@@ -175,8 +227,15 @@ class Prompting:
         for effect in effects:
             self._carriers[type(effect)](turn, effect)
 
+    def _send(self, turn: Turn, send: fx.Send) -> None:
+        if isinstance(send.command, StartRun):
+            self._stalls.heard(turn.run_id)
+        self._gateway.submit(send.command)
+
     def _show(self, turn: Turn, show: fx.Show) -> None:
-        self._outbox.put_update(show.update, self._entry(turn, fx.Record("update", show.update)))
+        entry = self._entry(turn, fx.Record("update", show.update))
+        entry = entry._replace(key=show.key, offset=show.offset)
+        self._outbox.put_update(show.update, entry)
 
     def _answer(self, turn: Turn, answer: fx.Answer) -> None:
         if responder := self._responders.pop(turn.run_id, None):
@@ -197,7 +256,10 @@ class Prompting:
         if record.kind == "prompt":
             # The prompt goes to the gateway only when no crash can lose it any more.
             done = partial(self._recorded, turn)
-        self._outbox.put_record(self._entry(turn, record), done)
+        entry = self._entry(turn, record)
+        if record.kind in ("permission", "decision"):  # perhaps asked by two processes at once
+            entry = entry._replace(key=f"{record.kind}:{record.payload['approvalId']}")
+        self._outbox.put_record(entry, done)
 
     def _recorded(self, turn: Turn) -> None:
         self.carry_out(turn, turn.recorded())
@@ -230,16 +292,17 @@ class Prompting:
 
     async def _wait_link(self, turn: Turn, arm: fx.Arm) -> None:
         """A prompt is an act of the user, so the gateway is tried at once, and a refusal that
-        waiting cannot heal ends the waiting."""
+        waiting cannot heal ends the waiting. A link that was there is waited for longer."""
+        window = self._deadlines.reconnect if self._had_link else self._deadlines.connect
         try:
-            await self._gateway.wait_hello(self._deadlines.connect)
+            await self._gateway.wait_hello(window)
         except GatewayError as error:
             self._fire(turn, arm, error)
 
     def _ask(self, turn: Turn, effect: fx.AskPermission) -> None:
         approval_id = effect.asked.approval_id
         asked = {"approvalId": approval_id, **effect.params}
-        self._outbox.put_record(self._entry(turn, fx.Record("permission", asked)))
+        self._record(turn, fx.Record("permission", asked))
         ask = self._editor.ask(
             "session/request_permission",
             effect.params,
@@ -256,10 +319,11 @@ class Prompting:
         self, turn: Turn, approval_id: ApprovalId, answer: EditorAnswer
     ) -> None:
         self._forget_ask(approval_id)
-        self.carry_out(turn, turn.permission_answered(approval_id, answer))
+        is_up = self._generation is not None
+        self.carry_out(turn, turn.permissions.answered(approval_id, answer, is_link_up=is_up))
 
     def _expired(self, turn: Turn, approval_id: ApprovalId) -> None:
-        self.carry_out(turn, turn.permission_expired(approval_id))
+        self.carry_out(turn, turn.permissions.expired(approval_id))
 
     def _withdraw(self, effect: fx.WithdrawPermission) -> None:
         approval_id = effect.approval_id
@@ -275,6 +339,7 @@ class Prompting:
             expiry.cancel()
 
     def _release(self, turn: Turn) -> None:
+        self._stalls.forget(turn.run_id)
         for approval_id in [key for key, owner in self._approvals.items() if owner is turn]:
             del self._approvals[approval_id]
         following = self.turns.release(turn)

@@ -174,10 +174,14 @@ def changes_of(session_id: str, entry: Entry, at: int) -> list[Change]:
     record = entry.record
     if record.kind in _SESSION_NEWS:
         return [_SESSION_NEWS[record.kind](session_id, record.payload, at)]
+    payload = record.payload
+    if entry.offset is not None:
+        until = entry.offset + len(payload["content"]["text"])
+        payload = {**payload, "offset": entry.offset, "until": until}
     new = NewEntry(
         session_id=session_id,
         kind=record.kind,
-        payload=record.payload,
+        payload=payload,
         at=at,
         run_id=entry.run_id,
         generation=entry.generation,

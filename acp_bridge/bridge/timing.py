@@ -38,14 +38,24 @@ class Deadlines(NamedTuple):
     cancel: float = 1.5
     """The editor hears ``cancelled`` within 2 s whatever the gateway does."""
     reconnect: float = 1_800.0
-    """How long a sent prompt waits for the link to come back."""
+    """How long a prompt waits for the link to come back (``--reconnect-window``)."""
+    outage: float = 3.0
+    """A link that is away for longer is told of in the thread."""
+    stall: float = 60.0
+    """After this silence the gateway is asked about a run (``--stall-timeout``); 0 is never."""
     probe: float = 30.0
+    resume: float = 20.0
+    """How long a run that a restart of the gateway has cut is given to go on by itself: 2026.9.6
+    takes it up after 3 s, 2026.6.11 after 8 s."""
     drain: float = 10.0
     """How long the next prompt waits for the end of a cancelled run that nobody confirms."""
     linger: float = 1.0
     """How long the next prompt waits after a run that failed or was stopped. 2026.6.11 sends a
     second end some 200 ms after a failed run's first, and answers a prompt that comes in between
     under a later run; after a stopped one it refuses the next for a moment ("conflicted")."""
+
+    options: float = 1.0
+    """How long the opening of a session waits for what may be chosen in it."""
 
     def of(self, arm: Arm) -> float:
         """The length of a deadline."""
@@ -62,6 +72,8 @@ class Deadlines(NamedTuple):
                 return self.reconnect
             case DeadlineKind.PROBE:
                 return self.probe
+            case DeadlineKind.RESUME:
+                return self.resume
             case DeadlineKind.DRAIN:
                 return self.drain
             case DeadlineKind.LINGER:

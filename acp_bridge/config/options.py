@@ -88,6 +88,26 @@ OPTIONS: Final = (
         example="30",
     ),
     Option(
+        "reconnect_window",
+        "--reconnect-window",
+        values.seconds_or_none,
+        "How long a prompt waits for a connection that was lost; 0 is for ever.",
+        "Gateway",
+        metavar="SECONDS",
+        default="1800",
+        example="1800",
+    ),
+    Option(
+        "stall_timeout",
+        "--stall-timeout",
+        values.seconds_or_none,
+        "After how long a silence the gateway is asked what became of a run; 0 is never.",
+        "Gateway",
+        metavar="SECONDS",
+        default="60",
+        example="60",
+    ),
+    Option(
         "require_gateway",
         "--require-gateway",
         values.switch,
@@ -228,6 +248,18 @@ OPTIONS: Final = (
         metavar="MODE",
         default="off",
         example="meta",
+    ),
+    Option(
+        "on_exit",
+        "--on-exit",
+        values.on_exit,
+        "What becomes of running turns when the editor leaves: detach lets them go on at the"
+        " gateway, and loading the session shows the rest; cancel stops them. Ctrl-C always stops"
+        " them.",
+        "Prompts",
+        metavar="HOW",
+        default="detach",
+        example="cancel",
     ),
     Option(
         "ledger",

@@ -25,6 +25,7 @@ _EITHER = (("token", "token_file"), ("password", "password_file"))
 class Settings:
     """What one bridge was told. Made by :func:`load`, which has the defaults.
 
+    ``reconnect_window`` and ``stall_timeout`` are seconds, and 0 for no bound.
     ``scopes`` is ``None`` when the bridge is to choose. ``session_rate`` is a count and a number
     of seconds. At most one of ``token`` and ``token_file`` is set, and likewise for the password.
     ``ledger_url`` may hold a password; it counts only if ``ledger`` is ``"file"``.
@@ -32,6 +33,8 @@ class Settings:
 
     gateway_url: str
     connect_timeout: float
+    reconnect_window: float
+    stall_timeout: float
     require_gateway: bool
     demo: bool
     token_file: Path | None
@@ -48,6 +51,7 @@ class Settings:
     delete_gateway_sessions: bool
     prefix_cwd: bool
     provenance: str
+    on_exit: str
     ledger: str
     ledger_url: str = field(repr=False)
     max_sessions: int

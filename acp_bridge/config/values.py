@@ -13,6 +13,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
 PROVENANCE = ("off", "meta", "meta+receipt")
 LOG_FORMATS = ("console", "json")
 LEDGERS = ("file", "memory")
+ON_EXIT = ("detach", "cancel")
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off"}
@@ -69,6 +70,11 @@ def ledger(text: str) -> str:
     return _one_of(text, LEDGERS)
 
 
+def on_exit(text: str) -> str:
+    """What becomes of running turns when the editor leaves."""
+    return _one_of(text, ON_EXIT)
+
+
 def count(text: str) -> int:
     """A whole number from 1."""
     return _whole(text, 1, _MAX_COUNT)
@@ -105,6 +111,11 @@ def seconds(text: str) -> float:
     if not 0 < value <= _MAX_SECONDS:  # false for nan as well
         raise ValueError("is not a number of seconds above 0 and up to 86400")
     return value
+
+
+def seconds_or_none(text: str) -> float:
+    """A duration of at most a day; 0 stands for no bound."""
+    return 0.0 if text.strip() in ("0", "0.0") else seconds(text)
 
 
 def rate(text: str) -> tuple[int, float]:

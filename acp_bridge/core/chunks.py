@@ -44,6 +44,8 @@ class Chunk(NamedTuple):
 
     text: str
     message_index: int
+    offset: int
+    """Characters of the track that were given out before."""
 
 
 class _Text:
@@ -172,6 +174,10 @@ class TextTrack:
         self._messages.end()
         return chunks
 
+    def split_message(self) -> None:
+        """A notice stands here: the text goes on behind it, in a message of its own."""
+        self._messages.split()
+
     def finish(self, snapshot: str | None) -> list[Chunk]:
         """The text is final. ``snapshot`` is the gateway's last word on it, if it sent one."""
         chunks = [] if snapshot is None else self._take(snapshot, None, False)
@@ -296,6 +302,10 @@ class ThoughtTrack:
             self._shown = _Text(WINDOW)
         return chunks
 
+    def split_message(self) -> None:
+        """A notice stands here: the thought goes on behind it, in a message of its own."""
+        self._messages.split()
+
     def finish(self, snapshot: str | None = None) -> list[Chunk]:
         """The reasoning is over. ``snapshot``, the gateway's last word, may hold every thought."""
         chunks: list[Chunk] = []
@@ -308,11 +318,12 @@ class ThoughtTrack:
 class _Messages:
     """Numbers the messages of a track and writes their text."""
 
-    __slots__ = ("_has_text", "_index")
+    __slots__ = ("_has_text", "_index", "_said")
 
     def __init__(self) -> None:
         self._index = 0
         self._has_text = False
+        self._said = 0
 
     def say(self, text: str) -> list[Chunk]:
         """``text`` as more of the current message."""
@@ -322,13 +333,19 @@ class _Messages:
         if not text:
             return []
         self._has_text = True
-        return [Chunk(text, self._index)]
+        self._said += len(text)
+        return [Chunk(text, self._index, self._said - len(text))]
 
     def end(self) -> None:
         """What comes next is a new message."""
         if self._has_text:
             self._index += 1
             self._has_text = False
+
+    def split(self) -> None:
+        """What comes next is a new message that goes on with the same text, blanks and all."""
+        if self._has_text:
+            self._index += 1
 
 
 def _split_half(text: str) -> tuple[str, str]:

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple, assert_never
 
 from acp_bridge.core.effects import Answer, Reject
 from acp_bridge.core.events import EndKind, RunEnded, RunReported, RunState
-from acp_bridge.core.turn import Trigger
 from acp_bridge.errors import (
     BridgeError,
     GatewayTimeout,
@@ -24,20 +23,6 @@ from acp_bridge.errors import (
 from acp_bridge.ids import Json
 from acp_bridge.wire.content import cut_middle
 
-TRIGGER_OF_END: Final = {
-    EndKind.FINISHED: Trigger.FINISHED,
-    EndKind.ABORTED: Trigger.ABORTED,
-    EndKind.FAILED: Trigger.ERRORED,
-}
-TRIGGER_OF_REPORT: Final = {
-    RunState.RUNNING: Trigger.PROBE_RUNNING,
-    RunState.NOT_TAKEN: Trigger.PROBE_NOT_TAKEN,
-    RunState.UNKNOWN: Trigger.PROBE_UNKNOWN,
-    RunState.FINISHED: Trigger.FINISHED,
-    RunState.ABORTED: Trigger.ABORTED,
-    RunState.FAILED: Trigger.ERRORED,
-}
-"""What the gateway said of a run, as a move of its turn."""
 NO_REPLY: Final = "(The agent ended its turn without a reply.)"
 TOO_LARGE: Final = 1009
 """WebSocket close code: a message was too big."""
@@ -81,20 +66,11 @@ class Ending(NamedTuple):
     notice: str | None
 
 
-CANCELLED: Final = Ending("cancelled", None, None)
-"""The editor wanted it over."""
-
-
-def failure(error: BridgeError) -> Ending:
-    """An error, and its sentence in the thread."""
-    return Ending(None, error, error.message)
-
-
-def unacknowledged() -> Ending:
-    """The gateway never said that it has the prompt."""
-    text = "The gateway did not acknowledge the prompt in time."
-    hint = "See the gateway's log; send the prompt again when it answers."
-    return failure(GatewayTimeout(text, hint=hint))
+def outcome(answer: Answer | Reject) -> Json:
+    """What the ledger keeps of a turn's answer."""
+    if isinstance(answer, Answer):
+        return {"stop_reason": answer.stop_reason}
+    return {"error": to_jsonrpc(answer.error)}
 
 
 def ending(event: RunEnded) -> Ending:
@@ -123,7 +99,7 @@ def report_ending(report: RunReported) -> Ending:
             return Ending("cancelled", None, _text(report.error))
         case RunState.FAILED:
             return _failed(RunEnded(report.run_id, EndKind.FAILED, error=report.error))
-        case RunState.UNKNOWN | RunState.NOT_TAKEN:
+        case RunState.UNKNOWN | RunState.NOT_TAKEN | RunState.CUT:
             return lost()
         case RunState.RUNNING:
             raise LocalProtocolError("a run that goes on has no ending")
@@ -134,14 +110,22 @@ def report_ending(report: RunReported) -> Ending:
 def lost() -> Ending:
     """Nobody knows any more what became of the run."""
     hint = "Check the files and the gateway's own view of the session first."
-    return failure(OutcomeUnknown(_LOST, hint=hint))
+    return Ending(None, OutcomeUnknown(_LOST, hint=hint), _LOST)
 
 
-def outcome(answer: Answer | Reject) -> Json:
-    """What is recorded of a turn's answer."""
-    if isinstance(answer, Answer):
-        return {"stop_reason": answer.stop_reason}
-    return {"error": to_jsonrpc(answer.error)}
+def refused(error: BridgeError) -> Ending:
+    """The prompt was not taken, or could not be sent."""
+    return Ending(None, error, error.message)
+
+
+def unacknowledged() -> Ending:
+    """The gateway has not said whether it took the prompt."""
+    return refused(
+        GatewayTimeout(
+            "The gateway did not acknowledge the prompt in time.",
+            hint="See the gateway's log; send the prompt again when it answers.",
+        )
+    )
 
 
 def poisoned(close_code: int | None, sends: int) -> Ending | None:
@@ -162,7 +146,7 @@ def poisoned(close_code: int | None, sends: int) -> Ending | None:
         )
     else:
         return None
-    return failure(error)
+    return refused(error)
 
 
 def _failed(event: RunEnded) -> Ending:
@@ -174,7 +158,7 @@ def _failed(event: RunEnded) -> Ending:
         hint=_HINTS.get(kind, "See the gateway's log for the cause."),
         data={"kind": kind, "gateway": event.detail},
     )
-    return failure(error)
+    return Ending(None, error, error.message)
 
 
 def _text(error: str | None) -> str | None:

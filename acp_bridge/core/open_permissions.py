@@ -42,6 +42,11 @@ class OpenPermissions:
         self._open: dict[ApprovalId, _Open] = {}
         self._known: set[ApprovalId] = set()
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the run waits for a decision."""
+        return any(permission.decision is None for permission in self._open.values())
+
     def asked(self, asked: PermissionAsked) -> list[Effect]:
         """Ask the editor, once per approval: the gateway may announce one over two streams, and
         once more after a reconnect."""
@@ -89,6 +94,14 @@ class OpenPermissions:
         if permission is None or permission.decision is not None:
             return []
         return [WithdrawPermission(approval_id), _outcome(approval_id, decision or "elsewhere")]
+
+    def gone(self, approval_id: ApprovalId) -> list[Effect]:
+        """After a reconnect the gateway does not wait for this decision any more."""
+        effects = self.closed(approval_id, None)
+        if not effects:
+            return []
+        text = "This approval was answered elsewhere or expired while the connection was lost."
+        return [*effects, Show(updates.message_chunk(text, f"{approval_id}:notice"))]
 
     def settled(self, event: PermissionSettled) -> list[Effect]:
         """The gateway took our decision, or did not: one explanation, no second try."""

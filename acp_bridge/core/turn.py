@@ -24,6 +24,8 @@ Decisions:
 * A prompt never runs twice. After a reconnect it is sent again only if it was never acknowledged
   *and* the gateway, alive, says that it has not taken it. Otherwise the turn fails with
   ``OutcomeUnknown``.
+* ``detached``: the editor leaves and the run goes on. The turn has no ending then, so that a later
+  process takes it up.
 * A dot raises ``IllegalTransition`` and changes nothing.
 
 Whether the *run* is over at the gateway is a small fact beside the state (``is_over``): a turn may
@@ -80,7 +82,9 @@ class Trigger(StrEnum):
     PROBE_RUNNING = "probe: running"
     PROBE_NOT_TAKEN = "probe: not taken"
     PROBE_UNKNOWN = "probe: unknown"
+    PROBE_CUT = "probe: cut by a restart"
     DEADLINE = "deadline"
+    DETACHED = "detached"
 
 
 S = TurnState
@@ -106,6 +110,7 @@ TABLE: Final[dict[TurnState, dict[Trigger, TurnState]]] = {
         T.CANCEL: S.CANCELLING,
         T.LINK_LOST: S.SUSPENDED,
         T.DEADLINE: S.FAILED,
+        T.DETACHED: S.FAILED,
     },
     S.RUNNING: {
         T.ACCEPTED: S.RUNNING,
@@ -118,6 +123,8 @@ TABLE: Final[dict[TurnState, dict[Trigger, TurnState]]] = {
         T.PROBE_RUNNING: S.RUNNING,
         T.PROBE_NOT_TAKEN: S.RUNNING,
         T.PROBE_UNKNOWN: S.RUNNING,
+        T.PROBE_CUT: S.RUNNING,
+        T.DETACHED: S.FAILED,
     },
     S.CANCELLING: {
         T.ACCEPTED: S.CANCELLING,
@@ -132,12 +139,14 @@ TABLE: Final[dict[TurnState, dict[Trigger, TurnState]]] = {
         T.PROBE_RUNNING: S.CANCELLING,
         T.PROBE_NOT_TAKEN: S.CANCELLED,
         T.PROBE_UNKNOWN: S.CANCELLED,
+        T.PROBE_CUT: S.CANCELLED,
         T.DEADLINE: S.CANCELLED,
     },
     S.SUSPENDED: {
         T.CANCEL: S.CANCELLING,
         T.LINK_UP: S.PROBING,
         T.DEADLINE: S.FAILED,
+        T.DETACHED: S.FAILED,
     },
     S.PROBING: {
         T.SENT: S.SENT,
@@ -150,7 +159,9 @@ TABLE: Final[dict[TurnState, dict[Trigger, TurnState]]] = {
         T.PROBE_RUNNING: S.RUNNING,
         T.PROBE_NOT_TAKEN: S.FAILED,
         T.PROBE_UNKNOWN: S.FAILED,
+        T.PROBE_CUT: S.PROBING,
         T.DEADLINE: S.FAILED,
+        T.DETACHED: S.FAILED,
     },
     S.DONE: {},
     S.CANCELLED: {},

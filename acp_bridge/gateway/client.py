@@ -57,13 +57,20 @@ STARTING_CAP = 2.0
 GATEWAY_STARTING = 1013
 """The close code of a gateway that is still starting (2026.9.6)."""
 
+WATCH = 1.0
+"""Seconds between two looks at the clocks."""
+SLEPT = 10.0
+"""Seconds by which one of them must have jumped for the machine to have slept, or for the process
+to have been stopped."""
+
 Connect = Callable[[str], Awaitable[Transport]]
 
 
 class GatewayClient:
     """``gateway.port.Gateway`` over the network.
 
-    ``clock`` and ``sleep`` are the only time it knows, ``rng`` its only chance.
+    ``clock`` and ``sleep`` are the only time it knows, ``rng`` its only chance. ``wall_clock`` goes
+    on while the machine sleeps, which ``clock`` need not do.
     """
 
     def __init__(
@@ -71,6 +78,7 @@ class GatewayClient:
         settings: GatewaySettings,
         *,
         clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,  # noqa: TID251 - the one that is passed in
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: Callable[[], float] = random.random,
         connect: Connect = transport.connect,
@@ -78,11 +86,13 @@ class GatewayClient:
         self._settings = settings
         self._access = Access(settings)
         self._clock = clock
+        self._wall_clock = wall_clock
         self._sleep = sleep
         self._rng = rng
         self._connect = connect
         self._sink: EventSink | None = None
-        self._supervisor: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._has_slept = False
         self._generation = Generation(0)
         self._hello: Hello | None = None
         self._trouble: GatewayError | None = None
@@ -150,14 +160,17 @@ class GatewayClient:
 
     async def start(self, sink: EventSink) -> None:
         self._sink = sink
-        self._supervisor = asyncio.create_task(self._supervise())
+        self._tasks = [
+            asyncio.create_task(self._supervise()),
+            asyncio.create_task(self._watch_clocks()),
+        ]
 
     async def close(self) -> None:
         if self._link is not None:
             await self._link.close()
-        if self._supervisor is not None:
-            self._supervisor.cancel()
-            await asyncio.gather(self._supervisor, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _supervise(self) -> None:
         while True:
@@ -169,6 +182,21 @@ class GatewayClient:
                 log.exception("the gateway client failed")
                 delay = FAILED_DELAY
             await self._pause(delay)
+
+    async def _watch_clocks(self) -> None:
+        """After a sleep of the machine, or a stop of the process, the connection is stale, though
+        nothing says so, and there is no reason to wait before the next one."""
+        while True:
+            before = self._clock(), self._wall_clock()
+            await self._sleep(WATCH)
+            passed = max(self._clock() - before[0], self._wall_clock() - before[1])
+            if passed < WATCH + SLEPT:
+                continue
+            log.info("the machine slept", extra={"fields": {"seconds": round(passed)}})
+            self._wake.set()
+            if self._link is not None:
+                self._has_slept = True
+                await self._link.drop(f"this machine slept for {passed:.0f} s")
 
     async def _attempt(self) -> float:
         """Make and serve one connection; returns the seconds to wait before the next."""
@@ -185,7 +213,8 @@ class GatewayClient:
             return await self._unreached(error)
         finally:
             self._is_attempting = False
-        return reconnect_delay(1, self._rng())
+        has_slept, self._has_slept = self._has_slept, False
+        return 0.0 if has_slept else reconnect_delay(1, self._rng())
 
     async def _connect_once(self) -> bool:
         """One connection, until its end.

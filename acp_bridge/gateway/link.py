@@ -116,6 +116,11 @@ class Link:
             log.info("the last commands could not be written before the end")
         await self._transport.close(1000, "")
 
+    async def drop(self, reason: str) -> None:
+        """Give the connection up: it is stale, whatever it looks like."""
+        self._fault = GatewayTimeout(reason)
+        await self._transport.close(TIMED_OUT, "stale")
+
     async def _read(self) -> None:
         while True:
             self._is_reading = True
@@ -157,8 +162,7 @@ class Link:
                 self._check_silence(now)
                 outcomes = self._dialect.tick(now)
             except GatewayTimeout as error:
-                self._fault = error
-                await self._transport.close(TIMED_OUT, "tick timeout")
+                await self.drop(error.message)
                 return
             self._flush()
             for token, outcome in outcomes:

@@ -442,7 +442,7 @@ async def test_stopping_answers_every_prompt_as_cancelled() -> None:
         sessions = [await talk.session(f"/s/{number}") for number in range(3)]
         answers = [talk.send(session) for session in sessions]
         await talk.started(3)
-        await talk.bridge.stop(0)
+        await talk.bridge.stop(0, detach=False)
 
         assert [await answer.stop_reason() for answer in answers] == ["cancelled"] * 3
 

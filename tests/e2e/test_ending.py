@@ -35,9 +35,9 @@ Scene = tuple[DemoGateway, EditorProcess, PromptHandle]
 
 
 @asynccontextmanager
-async def running_turn(bridge: Start, home: Path) -> AsyncIterator[Scene]:
+async def running_turn(bridge: Start, home: Path, *options: str) -> AsyncIterator[Scene]:
     """A turn in the middle of its answer."""
-    async with DemoGateway(endless, pace=0) as gateway, bridge(gateway) as editor:
+    async with DemoGateway(endless, pace=0) as gateway, bridge(gateway, *options) as editor:
         turn = editor.prompt(await editor.open(home), "go on for ever")
         await turn.shows("begun")
         yield gateway, editor, turn
@@ -95,10 +95,21 @@ async def test_the_end_of_input_ends_an_idle_process_which_says_goodbye(
 
 @pytest.mark.requirement("ACP-21")
 @pytest.mark.requirement("C083")
-async def test_the_end_of_input_stops_the_run_and_answers_the_prompt(
+async def test_at_the_end_of_input_the_run_goes_on_and_the_prompt_is_answered(
     bridge: Start, home: Path
 ) -> None:
     async with running_turn(bridge, home) as (gateway, editor, turn):
+        await normal_close(gateway, editor.close_stdin)
+        assert await editor.wait_exit(SOON) == 0
+        assert (await turn.error()).data["code"] == "detached"
+        (run,) = gateway.runs.values()
+        assert not run.aborted
+
+
+@pytest.mark.requirement("ACP-21")
+@pytest.mark.requirement("C083")
+async def test_the_end_of_input_stops_the_run_if_that_is_wanted(bridge: Start, home: Path) -> None:
+    async with running_turn(bridge, home, "--on-exit", "cancel") as (gateway, editor, turn):
         await normal_close(gateway, editor.close_stdin)
         assert await editor.wait_exit(SOON) == 0
         assert await turn == "cancelled"
@@ -108,8 +119,13 @@ async def test_the_end_of_input_stops_the_run_and_answers_the_prompt(
 
 @pytest.mark.requirement("ACP-80")
 @pytest.mark.requirement("C083")
-async def test_the_end_of_input_denies_an_open_permission(bridge: Start, home: Path) -> None:
-    async with DemoGateway(asks, pace=0) as gateway, bridge(gateway) as editor:
+async def test_the_end_of_input_denies_an_open_permission_with_its_turn(
+    bridge: Start, home: Path
+) -> None:
+    async with (
+        DemoGateway(asks, pace=0) as gateway,
+        bridge(gateway, "--on-exit", "cancel") as editor,
+    ):
         editor.permission_policy = policies.never
         turn = editor.prompt(await editor.open(home), "clean up")
         await editor.until(lambda: bool(editor.permissions), "a permission request")
@@ -118,6 +134,31 @@ async def test_the_end_of_input_denies_an_open_permission(bridge: Start, home: P
         assert await turn == "cancelled"
         (run,) = gateway.runs.values()
         assert run.aborted
+
+
+@pytest.mark.requirement("C083")
+async def test_a_permission_that_is_open_when_the_editor_leaves_is_asked_for_again(
+    bridge: Start, home: Path
+) -> None:
+    async with DemoGateway(asks, pace=0) as gateway:
+        async with bridge(gateway) as editor:
+            editor.permission_policy = policies.never
+            session = await editor.open(home)
+            turn = editor.prompt(session, "clean up")
+            await editor.until(lambda: bool(editor.permissions), "a permission request")
+            editor.close_stdin()
+            assert await editor.wait_exit(SOON) == 0
+            await turn.error()
+        async with bridge(gateway) as editor:
+            await editor.initialize()
+            wanted = {"sessionId": session, "cwd": str(home), "mcpServers": []}
+            await editor.call("session/load", wanted).result()
+            await editor.until(
+                lambda: editor.text_of(session).endswith("done"), "the rest of the answer"
+            )
+            assert len(editor.permissions) == 1
+            (run,) = gateway.runs.values()
+            assert not run.aborted
 
 
 async def babble(run: RunContext) -> None:
@@ -155,9 +196,12 @@ async def test_a_signal_ends_a_running_turn_cleanly(
     async with running_turn(bridge, home) as (gateway, editor, turn):
         await normal_close(gateway, lambda: editor.signal(number))
         assert await editor.wait_exit(SOON) == code
-        assert await turn == "cancelled"
         (run,) = gateway.runs.values()
-        assert run.aborted
+        assert run.aborted is (number == signal.SIGINT)
+        if run.aborted:
+            assert await turn == "cancelled"
+        else:
+            assert (await turn.error()).data["code"] == "detached"
         assert "Traceback" not in editor.stderr
 
 
@@ -195,7 +239,7 @@ async def test_an_editor_that_is_gone_ends_the_process_quickly_and_quietly(
         assert len(editor.stderr.splitlines()) <= 3
         assert _children_seconds() - used_before - begun < scaled(0.5)
         (run,) = gateway.runs.values()
-        assert run.aborted
+        assert not run.aborted
 
 
 def _children_seconds() -> float:

@@ -161,7 +161,7 @@ async def quick_bridge(
             try:
                 yield editor
             finally:
-                await bridge.stop(0)
+                await bridge.stop(0, detach=False)
                 await client.close()
                 outbox.close()
                 await outbox.ended(1.0)

@@ -190,6 +190,39 @@ async def test_a_gateway_that_has_fallen_silent_is_left(
         await asyncio.wait_for(asked, WAIT)
 
 
+@pytest.mark.requirement("C053")
+@pytest.mark.parametrize("by_wall_clock_alone", [True, False])
+async def test_after_a_sleep_the_stale_connection_is_dropped_and_another_made_at_once(
+    gateway: WireGateway, rig: ClientRig, by_wall_clock_alone: bool
+) -> None:
+    connection = await connected(gateway, rig)
+    await rig.advance(5)
+    if by_wall_clock_alone:
+        rig.slept = 12.0
+        await rig.advance(1)
+    else:
+        rig.clock.advance(12.0)
+        await rig.advance(0.25)
+    assert "slept" in (await rig.next(LinkLost)).reason
+    assert await connection.closed_with() == 4000
+    assert await rig.pause() == 0.0
+    await rig.advance(0.25)
+    await (await gateway.accepted()).accept()
+    assert (await rig.next(LinkUp)).hello.generation == 2
+
+
+@pytest.mark.requirement("C053")
+async def test_after_a_sleep_nothing_is_left_of_the_wait_for_the_next_attempt(
+    gateway: WireGateway, rig: ClientRig
+) -> None:
+    await (await gateway.accepted()).close(1011, "no")
+    assert await rig.pause() > 0
+    rig.slept = 3_600.0
+    await rig.advance(1)
+    await (await gateway.accepted()).accept()
+    await rig.next(LinkUp)
+
+
 async def test_silence_is_not_counted_while_the_sink_waits(
     gateway: WireGateway, rig: ClientRig
 ) -> None:

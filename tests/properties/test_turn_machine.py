@@ -250,9 +250,9 @@ class TurnMachine(RuleBasedStateMachine):
             case ev.PermissionAsked():
                 self.carry_out(self.turn.permission_asked(event))
             case ev.PermissionClosed():
-                self.carry_out(self.turn.permission_closed(event))
+                self.carry_out(self.turn.permissions.closed(event.approval_id, event.decision))
             case ev.PermissionSettled():
-                self.carry_out(self.turn.permission_settled(event))
+                self.carry_out(self.turn.permissions.settled(event))
             case _:
                 if isinstance(event, ev.AbortAnswered):
                     self.aborts_under_way = 0
@@ -332,7 +332,8 @@ class TurnMachine(RuleBasedStateMachine):
         assert approval is not None
         self.questions[approval] = choice
         outcome = {"outcome": {"outcome": "selected", "optionId": choice}}
-        self.carry_out(self.turn.permission_answered(approval, EditorAnswer(result=outcome)))
+        answer, is_up = EditorAnswer(result=outcome), self.gateway.is_connected
+        self.carry_out(self.turn.permissions.answered(approval, answer, is_link_up=is_up))
 
     @precondition(lambda self: self.gateway.approvals)
     @rule(decision=st.sampled_from(["allow-once", "deny"]))
@@ -344,7 +345,7 @@ class TurnMachine(RuleBasedStateMachine):
     def question_expires(self) -> None:
         approval = self.open_question()
         assert approval is not None
-        self.carry_out(self.turn.permission_expired(approval))
+        self.carry_out(self.turn.permissions.expired(approval))
         self.gateway.approvals.pop(approval, None)
 
     # --- time --------------------------------------------------------------------------------

@@ -119,7 +119,7 @@ class AcpOracle:
             if "error" in message or _fits(method, message["result"]):
                 del asked[index]
                 if self._order:
-                    self._order.answered(method, params, message.get("result"))
+                    self._order.answered(method, params, message)
                 return
         if asked:
             conforms(_answer_model(asked[0][0]), message["result"])

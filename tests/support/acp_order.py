@@ -48,8 +48,9 @@ class OrderRules:
         if method == "session/prompt" and session_id in self._sessions:
             self._sessions[session_id].pending_prompts += 1
 
-    def answered(self, method: str, params: Any, result: Any) -> None:
-        """The agent answered ``method``; ``result`` is None for an error."""
+    def answered(self, method: str, params: Any, answer: dict[str, Any]) -> None:
+        """The agent answered ``method`` with this message."""
+        result = answer.get("result")
         if method == "initialize" and result is not None:
             self._initialized = True
         if method == "session/new" and result is not None:
@@ -64,7 +65,8 @@ class OrderRules:
             session.pending_prompts -= 1
             session.prompted = True
             # A prompt refused at once says nothing about the one that runs.
-            if result is not None or not session.pending_prompts:
+            is_last = result is not None or not session.pending_prompts
+            if is_last and not _goes_on(answer):
                 _no_open_tool(session)
 
     def called(self, method: str, params: Any) -> None:
@@ -78,7 +80,8 @@ class OrderRules:
             tool = params["toolCall"]["toolCallId"]
             if tool not in session.tools:
                 raise Violation(f"permission is asked for the unknown tool call {tool}")
-            if not session.pending_prompts:
+            # A session that was loaded may have a turn that an earlier process began.
+            if not session.pending_prompts and session.prompted:
                 raise Violation("permission is asked while no prompt is pending")
 
     def _known(self, session_id: str) -> _Session:
@@ -100,6 +103,12 @@ class OrderRules:
             session.tools[update["toolCallId"]] = update.get("status", "pending")
         if kind == "tool_call_update":
             _tool_changed(session, update)
+
+
+def _goes_on(answer: dict[str, Any]) -> bool:
+    """Whether the turn goes on without this agent, and its tool calls with it."""
+    data = answer.get("error", {}).get("data")
+    return isinstance(data, dict) and data.get("code") == "detached"
 
 
 def _no_open_tool(session: _Session) -> None:

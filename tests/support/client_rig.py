@@ -28,6 +28,8 @@ class ClientRig:
 
     def __init__(self, settings: GatewaySettings, connect: Connect) -> None:
         self.clock = HandClock()
+        self.slept = 0.0
+        """Seconds that only the wall clock has counted."""
         self.events: list[Stamped] = []
         self.gate = asyncio.Event()
         """The sink takes nothing while this is cleared."""
@@ -40,6 +42,7 @@ class ClientRig:
         self.client = GatewayClient(
             settings,
             clock=self.clock.time,
+            wall_clock=lambda: self.clock.time() + self.slept,
             sleep=self._sleep,
             rng=lambda: CHANCE,
             connect=connect,

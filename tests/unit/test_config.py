@@ -16,6 +16,9 @@ HIDDEN = "s3cr3t-value"
 GOOD = {
     "gateway_url": ("wss://gw.example:8443/ws", "wss://gw.example:8443/ws"),
     "connect_timeout": ("2.5", 2.5),
+    "reconnect_window": ("0", 0.0),
+    "stall_timeout": ("90", 90.0),
+    "on_exit": ("cancel", "cancel"),
     "require_gateway": ("yes", True),
     "demo": ("1", True),
     "token_file": ("/t", Path("/t")),
@@ -46,6 +49,9 @@ GOOD = {
 BAD = {
     "gateway_url": "ws://a\nws://b",
     "connect_timeout": "soon",
+    "reconnect_window": "-1",
+    "stall_timeout": "never",
+    "on_exit": "stay",
     "require_gateway": "maybe",
     "demo": "2",
     "token": "two\nlines",

@@ -53,6 +53,21 @@ def test_a_file_of_garbage(path: Path, open_file: Open, caplog: pytest.LogCaptur
     assert_replaced(path, open_file, garbage, caplog)
 
 
+@pytest.mark.parametrize("table", ["runs", "entries", "sessions", "blobs"])
+def test_a_schema_whose_words_are_damaged(
+    path: Path, open_file: Open, caplog: pytest.LogCaptureFixture, table: str
+) -> None:
+    fill(open_file)
+    with closing(sqlite3.connect(path)) as connection:
+        [column] = connection.execute(
+            "SELECT name FROM pragma_table_info(?) WHERE pk = 0 LIMIT 1", (table,)
+        ).fetchone()
+        connection.execute(f"ALTER TABLE {table} RENAME COLUMN {column} TO damaged")
+        connection.commit()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert_replaced(path, open_file, path.read_bytes(), caplog)
+
+
 def test_a_truncated_file(path: Path, open_file: Open, caplog: pytest.LogCaptureFixture) -> None:
     fill(open_file)
     whole = path.read_bytes()

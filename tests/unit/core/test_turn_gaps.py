@@ -132,7 +132,7 @@ def test_an_approval_that_is_listed_again_after_its_end_is_not_asked_again() -> 
         ApprovalId("a"), RUN, KEY, ToolCallId("t"), "make", None, None, ("allow-once",), 9.0
     )
     turn.permission_asked(asked)
-    turn.permission_expired(ApprovalId("a"))
+    turn.permissions.expired(ApprovalId("a"))
 
     assert not any(isinstance(e, fx.AskPermission) for e in turn.permission_asked(asked))
 

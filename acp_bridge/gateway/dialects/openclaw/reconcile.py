@@ -26,6 +26,7 @@ from acp_bridge.gateway.dialects.openclaw.rows import (
     is_cut,
     is_left_out,
     is_reset,
+    is_restart,
     prompt_key,
     row_id,
     run_of,
@@ -63,6 +64,10 @@ class _Transcript(NamedTuple):
     has_prompt: bool
     is_newest: bool
     """Whether no later prompt follows."""
+    resumed_as: RunId | None
+    """The run as which the gateway has gone on with this one after a restart."""
+    is_foreign: bool
+    """Whether somebody's prompt began the run, and not the gateway itself."""
     could_hide_prompt: bool
     asked_at: int | None = None
     """When the prompt came, in the gateway's milliseconds."""
@@ -144,8 +149,13 @@ def _by_absence(answers: Answers, transcript: _Transcript) -> RunReported:
     asked_at = transcript.asked_at
     is_its_own = ended_at is None or asked_at is None or ended_at >= asked_at
     is_killed = session.get("status") == "killed" and is_its_own
-    was_stopped = is_idle and transcript.is_newest and is_killed
-    state = RunState.ABORTED if was_stopped else RunState.UNKNOWN
+    is_last = transcript.has_prompt and transcript.is_newest
+    if is_idle and transcript.is_newest and is_killed:
+        state = RunState.ABORTED
+    elif is_last or transcript.resumed_as is not None:
+        state = RunState.CUT
+    else:
+        state = RunState.UNKNOWN
     return _report(answers, transcript, state, snapshot=_text(transcript))
 
 
@@ -164,6 +174,8 @@ def _report(
         snapshot=snapshot,
         error=error,
         stop_reason=end.stop_reason if end and state is RunState.FINISHED else None,
+        resumed_as=transcript.resumed_as,
+        is_foreign=transcript.is_foreign,
         ended_tools=tuple(
             (ToolCallId(call), row.get("isError") is True, message_text(row))
             for row in transcript.rows
@@ -180,6 +192,8 @@ def _transcript(answers: Answers) -> _Transcript:
             guessed_prompt=None,
             has_prompt=False,
             is_newest=False,
+            resumed_as=None,
+            is_foreign=False,
             could_hide_prompt=True,
         )
     rows = transcript_rows(answers.history, answers.whole_rows)
@@ -198,9 +212,18 @@ def _transcript(answers: Answers) -> _Transcript:
         guessed_prompt=own.prompt if is_guess and own else None,
         has_prompt=own is not None,
         is_newest=has_prompt and own is with_prompt[-1],
+        resumed_as=_resumed_as(found, own),
+        is_foreign=own is not None and own.prompt is not None and not is_restart(own.prompt),
         could_hide_prompt=bool(hidden) or cut or any(map(is_reset, rows)),
         asked_at=as_count(own.prompt.get("timestamp")) if own and own.prompt else None,
     )
+
+
+def _resumed_as(found: list[Turn], own: Turn | None) -> RunId | None:
+    following = found[found.index(own) + 1 :] if own is not None else []
+    if following and (prompt := following[0].prompt) and is_restart(prompt):
+        return following[0].run_id
+    return None
 
 
 def _hides_its_run(turn: Turn) -> bool:

@@ -156,12 +156,21 @@ def test_a_killed_session_without_an_answer_was_aborted_if_nothing_came_later() 
     killed = {"hasActiveRun": False, "status": "killed"}
     assert state(prompt(), session=killed) is RunState.ABORTED
     assert state(prompt(), prompt("run-2"), session=killed) is RunState.UNKNOWN
-    assert state(prompt(), session={**killed, "hasActiveRun": True}) is RunState.UNKNOWN
+    assert state(prompt(), session={**killed, "hasActiveRun": True}) is RunState.CUT
+
+
+def test_the_run_with_which_a_restarted_gateway_goes_on_is_named() -> None:
+    again = "[System] Your previous turn was interrupted by a gateway restart while it ran."
+    rows = [prompt(), {**prompt("run-2"), "content": again}]
+    report = reported(answers(*rows))
+    assert (report.state, report.resumed_as, report.is_foreign) == (RunState.CUT, "run-2", True)
+    resumed = reported(answers(*rows)._replace(run_id=RunId("run-2")))
+    assert not resumed.is_foreign
 
 
 def test_a_session_that_was_killed_before_the_prompt_says_nothing_of_its_run() -> None:
     killed = {"hasActiveRun": False, "status": "killed", "endedAt": 5}
-    assert state({**prompt(), "timestamp": 6}, session=killed) is RunState.UNKNOWN
+    assert state({**prompt(), "timestamp": 6}, session=killed) is RunState.CUT
     assert state({**prompt(), "timestamp": 4}, session=killed) is RunState.ABORTED
 
 
