@@ -243,8 +243,8 @@ class _Writer:
 
     def notice(self, text: str, what: str) -> None:
         """A line of the bridge's or the gateway's own."""
-        name = f"{self._run_id}:notice"
-        self._add("update", updates.message_chunk(text, name), f"{name}:{what}")
+        name = f"{self._run_id}:notice:{what}"
+        self._add("update", updates.message_chunk(text, name), name)
 
     def tool(self, tools: ToolCalls, part: UsedTool) -> None:
         """The card and the end of a call, as far as ``tools`` has not shown them."""

@@ -157,8 +157,8 @@ class TurnView:
         paragraph also where an editor puts all text of a turn together."""
         if not self.is_empty:
             text = "\n\n" + text
-        name = f"{self._name}:notice"
-        return self._shown([Show(updates.message_chunk(text, name), key=f"{name}:{what}")])
+        name = f"{self._name}:notice:{what}"
+        return self._shown([Show(updates.message_chunk(text, name), key=name)])
 
     def _say(self, chunks: Iterable[Chunk]) -> list[Effect]:
         return self._shown(
