@@ -176,3 +176,14 @@ def texts(effects: list[fx.Effect]) -> list[str]:
         for e in effects
         if isinstance(e, fx.Show) and e.update["sessionUpdate"] == "agent_message_chunk"
     ]
+
+
+def test_each_notice_is_a_message_of_its_own() -> None:
+    turn = running()
+    shown = turn.link_lost() + turn.outage() + turn.link_up()
+    shown += turn.handle(ev.TextProgress(RUN, "one", False, "one"))
+    shown += turn.handle(report(ev.RunState.RUNNING))
+    shown += turn.handle(ev.RunEnded(RUN, ev.EndKind.FAILED, error="broken"))
+
+    messages = [e.update["messageId"] for e in shown if isinstance(e, fx.Show)]
+    assert len(messages) == len(set(messages)) == 4
