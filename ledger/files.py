@@ -20,8 +20,8 @@ _POLL_SECONDS = 0.02
 
 
 def prepare(path: Path) -> None:
-    """Make the directory (mode 0700) and the file (mode 0600) where they are missing, and take
-    from the file the rights of others. An existing directory is its owner's business.
+    """Make the directory (mode 0700) and the file (mode 0600) where they are missing. What is
+    there already is left as it is: it may be somebody else's.
 
     Raises ``NotALedger`` for a path that is no file, and ``LedgerReadOnly`` or ``LedgerFull``.
     """
@@ -31,11 +31,31 @@ def prepare(path: Path) -> None:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as error:
         raise _unusable(path, error) from error
-    if not path.is_file():
+    check_is_file(path)
+
+
+def check_is_file(path: Path) -> None:
+    """Raises ``NotALedger`` for a path at which something else than a file lies."""
+    if path.is_file():
+        return
+    if path.is_dir():
         raise NotALedger(
             f"{path} is a directory, and the ledger must be a file.",
             hint="Name a file in it, or another one.",
         )
+    if path.is_symlink():
+        raise NotALedger(
+            f"{path} is a link that leads to no file ({os.readlink(path)}).",
+            hint="Make the file that it leads to, or remove the link.",
+        )
+    raise NotALedger(
+        f"{path} is a pipe, a socket or a device, and the ledger must be a file.",
+        hint="Choose another place with --state-dir or --ledger-url.",
+    )
+
+
+def make_private(path: Path) -> None:
+    """Take the rights of others from the ledger's file and what lies beside it."""
     for ending in ("", *SIDE_FILES):
         _make_private(path.with_name(path.name + ending))
 

@@ -48,6 +48,8 @@ class Finding:
     journal_mode: str = ""
     reason: str = ""
     """How the damage shows."""
+    is_database: bool = True
+    """Whether it looks like a file of SQLite's at all, if it is damaged."""
 
 
 def inspect(path: Path, *, lock_timeout: float, is_current: Callable[[str], bool]) -> Finding:
@@ -62,7 +64,7 @@ def inspect(path: Path, *, lock_timeout: float, is_current: Callable[[str], bool
     if not begin:
         return Finding(Content.NOTHING)
     if not begin.startswith(_MAGIC) or not set(begin[len(_MAGIC) + 2 :]) <= _FORMATS:
-        return Finding(Content.DAMAGED, reason="file is not a database")
+        return Finding(Content.DAMAGED, reason="file is not a database", is_database=False)
     try:
         return _look_into(path, lock_timeout, is_current, read_only=True)
     except sqlite3.OperationalError:
@@ -86,7 +88,7 @@ def _look_into(
 
 def _content(connection: sqlite3.Connection, is_current: Callable[[str], bool]) -> Finding:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-    if tables and len(tables & _TABLES) < len(_TABLES) // 2:
+    if tables and not _is_of_ledger(tables):
         return Finding(Content.FOREIGN)
     [problem] = connection.execute("PRAGMA quick_check(1)").fetchone()
     if problem != "ok":
@@ -104,6 +106,14 @@ def _content(connection: sqlite3.Connection, is_current: Callable[[str], bool]) 
             connection.execute(f"SELECT {', '.join(table.c.keys())} FROM {table.name} LIMIT 0")  # noqa: S608 - constants
     [mode] = connection.execute("PRAGMA journal_mode").fetchone()
     return Finding(Content.LEDGER, row[0], mode)
+
+
+def _is_of_ledger(tables: set[str]) -> bool:
+    """Whether tables are those of a ledger, of which some may be lost. Most of their names are
+    common words: without the one that is not, all of the others are wanted."""
+    if VERSION_TABLE in tables:
+        return len(tables & _TABLES) > len(_TABLES) // 2
+    return tables >= _TABLES - {VERSION_TABLE}
 
 
 def set_aside(path: Path) -> Path:

@@ -25,10 +25,9 @@ from ledger.engine import (
     server_engine,
     sqlite_connection,
 )
-from ledger.errors import NotALedger
 from ledger.failures import told_of
-from ledger.files import locked, prepare
-from ledger.health import Content, Finding, inspect, set_aside
+from ledger.files import locked, make_private, prepare
+from ledger.health import Content, Finding, set_aside
 from ledger.network import is_network_path as is_on_network
 from ledger.redaction import Redact, keep_all
 from ledger.retention import Limits
@@ -37,6 +36,7 @@ from ledger.schema import (
     Standing,
     ahead,
     behind,
+    found_in,
     found_version,
     standing,
     upgrade_file,
@@ -104,32 +104,21 @@ def _put_right(place: FilePlace, lock_timeout: float, *, uses_wal: bool) -> str:
             "choose a local place with --state-dir",
             place,
         )
-    version = _usable_version(_inspect(place.path, lock_timeout), journal_mode)
+    found = found_in(place, lock_timeout)
+    make_private(place.path)
+    version = _usable_version(found, journal_mode)
     if version is not None:
         return version
     with locked(place.path, UPGRADE_SECONDS):
-        found = _inspect(place.path, lock_timeout)
+        found = found_in(place, lock_timeout)
         version = _usable_version(found, journal_mode)
         if version is not None:
             return version
-        if found.content is Content.FOREIGN:
-            raise NotALedger(
-                f"{place} is a database of something else, which is left alone.",
-                hint="Choose another place with --state-dir or --ledger-url.",
-            )
         if found.content is Content.DAMAGED:
             _set_aside(place, found)
         _set_journal_mode(place.path, journal_mode, lock_timeout)
         _, version = upgrade_file(place)
     return version
-
-
-def _inspect(path: Path, lock_timeout: float) -> Finding:
-    return inspect(
-        path,
-        lock_timeout=lock_timeout,
-        is_current=lambda version: standing(version) is Standing.CURRENT,
-    )
 
 
 def _usable_version(found: Finding, journal_mode: str) -> str | None:
