@@ -9,6 +9,7 @@ Importing this package costs little: model, port and errors only. The rest comes
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -22,9 +23,12 @@ from ledger.errors import (
     LedgerCorrupt,
     LedgerError,
     LedgerFull,
+    LedgerGone,
+    LedgerMissing,
     LedgerReadOnly,
     LedgerRefused,
     LedgerUnreachable,
+    LedgerUnreadable,
     NotALedger,
     SchemaAhead,
     SchemaBehind,
@@ -70,9 +74,12 @@ __all__ = [
     "LedgerCorrupt",
     "LedgerError",
     "LedgerFull",
+    "LedgerGone",
+    "LedgerMissing",
     "LedgerReadOnly",
     "LedgerRefused",
     "LedgerUnreachable",
+    "LedgerUnreadable",
     "Limits",
     "NewEntry",
     "NewSession",
@@ -105,6 +112,7 @@ def open_ledger(
     lock_timeout: float = 5.0,
     redact: Redact = keep_all,
     is_network_path: Callable[[Path], bool] | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> EventLedger:
     """Open the ledger at ``sqlite:///…`` or ``postgresql+psycopg://…``.
 
@@ -116,7 +124,8 @@ def open_ledger(
     name on a server. ``host`` names this machine in new sessions. ``lock_timeout`` is how many
     seconds a call waits for other processes. ``redact`` is applied to all that is stored
     (``ledger.redaction``). ``is_network_path`` tells whether a file is on a network file system;
-    by default the system is asked.
+    by default the system is asked. ``clock`` gives monotonic seconds: once in one of them a write
+    looks whether the file is still the one that was opened, and else raises ``LedgerGone``.
 
     Raises ``LedgerError``: for each cause another class, with a sentence and a hint.
     """
@@ -129,6 +138,7 @@ def open_ledger(
         host=host,
         lock_timeout=lock_timeout,
         redact=redact,
+        clock=clock,
         **options,
     )
     return ledger

@@ -16,6 +16,7 @@ from ledger.errors import (
     LedgerReadOnly,
     LedgerRefused,
     LedgerUnreachable,
+    LedgerUnreadable,
     SchemaBehind,
 )
 
@@ -43,6 +44,11 @@ _READ_ONLY: _Kind = (
     "The ledger cannot be written.",
     "Check the permissions of the file and of its directory, or choose another place with "
     "--state-dir.",
+)
+_UNREADABLE: _Kind = (
+    LedgerUnreadable,
+    "The ledger cannot be read.",
+    "Check that the file and its directory are there, and their permissions.",
 )
 _TOO_LARGE: _Kind = (EntryTooLarge, "An entry is larger than the database takes.", None)
 _UNKNOWN: _Kind = (LedgerError, "The ledger failed.", None)
@@ -105,23 +111,26 @@ _CONFLICTS = ("40", "23505", "23503")
 
 
 class told_of:  # noqa: N801 - reads as what it does
-    """Turn what the database raises into ``LedgerError``; ``place`` says where it was."""
+    """Turn what the database raises into ``LedgerError``; ``place`` says where it was, and
+    ``reading`` that nothing was to be written."""
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: object, *, reading: bool = False) -> None:
         self._place = place
+        self._reading = reading
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError, OSError)):
-            raise ledger_error(error, self._place) from error
+            raise ledger_error(error, self._place, reading=self._reading) from error
 
 
-def ledger_error(error: Exception, place: str) -> LedgerError:
-    """The error of the ledger for one of the database."""
+def ledger_error(error: Exception, place: object, *, reading: bool = False) -> LedgerError:
+    """The error of the ledger for one of the database; see :class:`told_of`."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
-    kind, sentence, hint = _kind(cause)
+    found = _kind(cause)
+    kind, sentence, hint = _UNREADABLE if reading and found is _READ_ONLY else found
     return kind(f"{sentence} ({place}: {_detail(cause)})", hint=hint)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import partial
@@ -26,7 +27,7 @@ from ledger.engine import (
     sqlite_connection,
 )
 from ledger.failures import told_of
-from ledger.files import locked, make_private, prepare
+from ledger.files import FileWatch, locked, make_private, prepare
 from ledger.health import Content, Finding, set_aside
 from ledger.network import is_network_path as is_on_network
 from ledger.redaction import Redact, keep_all
@@ -55,12 +56,15 @@ def open_ledger(
     lock_timeout: float = 5.0,
     redact: Redact = keep_all,
     is_network_path: Callable[[Path], bool] = is_on_network,
+    clock: Callable[[], float] = time.monotonic,
 ) -> SqlLedger:
     """See ``ledger.open_ledger``."""
     place = place_of(url)
+    watch = None
     with told_of(str(place)):
         if isinstance(place, FilePlace):
             version = _put_right(place, lock_timeout, uses_wal=not is_network_path(place.path))
+            watch = FileWatch(place.path, clock)
             is_ahead = standing(version) is Standing.AHEAD
             engine = file_engine(place.path, lock_timeout=lock_timeout, read_only=is_ahead)
         else:
@@ -79,6 +83,7 @@ def open_ledger(
         host=host,
         redact=redact,
         refusal=refusal,
+        watch=watch,
     )
 
 
