@@ -112,6 +112,7 @@ def open_ledger(
     lock_timeout: float = 5.0,
     redact: Redact = keep_all,
     is_network_path: Callable[[Path], bool] | None = None,
+    read_only: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> EventLedger:
     """Open the ledger at ``sqlite:///…`` or ``postgresql+psycopg://…``.
@@ -124,7 +125,13 @@ def open_ledger(
     name on a server. ``host`` names this machine in new sessions. ``lock_timeout`` is how many
     seconds a call waits for other processes. ``redact`` is applied to all that is stored
     (``ledger.redaction``). ``is_network_path`` tells whether a file is on a network file system;
-    by default the system is asked. ``clock`` gives monotonic seconds: once in one of them a write
+    by default the system is asked.
+
+    With ``read_only`` what is there is only looked at and nothing is made, upgraded or set aside:
+    ``LedgerMissing``, ``NotALedger``, ``LedgerCorrupt`` or ``SchemaBehind`` is raised instead, and
+    each ``write`` raises ``LedgerReadOnly``.
+
+    ``clock`` gives monotonic seconds: once in one of them a write
     looks whether the file is still the one that was opened, and else raises ``LedgerGone``.
 
     Raises ``LedgerError``: for each cause another class, with a sentence and a hint.
@@ -138,6 +145,7 @@ def open_ledger(
         host=host,
         lock_timeout=lock_timeout,
         redact=redact,
+        read_only=read_only,
         clock=clock,
         **options,
     )

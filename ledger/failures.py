@@ -50,6 +50,11 @@ _UNREADABLE: _Kind = (
     "The ledger cannot be read.",
     "Check that the file and its directory are there, and their permissions.",
 )
+_INTERRUPTED: _Kind = (
+    LedgerUnreadable,
+    "A process was interrupted while it wrote the ledger, which must be undone before it is read.",
+    "Start the bridge once, or let acp-bridge ledger migrate do it.",
+)
 _TOO_LARGE: _Kind = (EntryTooLarge, "An entry is larger than the database takes.", None)
 _UNKNOWN: _Kind = (LedgerError, "The ledger failed.", None)
 
@@ -61,11 +66,13 @@ _OF_SQLITE: dict[str, _Kind] = {
     "SQLITE_NOTADB": _CORRUPT,
     "SQLITE_FULL": _FULL,
     "SQLITE_READONLY": _READ_ONLY,
+    "SQLITE_READONLY_RECOVERY": _INTERRUPTED,
+    "SQLITE_READONLY_ROLLBACK": _INTERRUPTED,
     "SQLITE_PERM": _READ_ONLY,
     "SQLITE_CANTOPEN": _READ_ONLY,
     "SQLITE_TOOBIG": _TOO_LARGE,
 }
-"""By the primary result code, which begins the name of each extended one."""
+"""By the extended result code, or the primary one, which begins its name."""
 
 _OF_ERRNO: dict[int, _Kind] = {
     errno.ENOSPC: _FULL,
@@ -178,7 +185,7 @@ def _of_sqlite(error: sqlite3.Error) -> _Kind:
     primary = "_".join(name.split("_")[:2])
     if name == "SQLITE_IOERR_WRITE":
         return _FULL
-    return _OF_SQLITE.get(primary, _UNKNOWN)
+    return _OF_SQLITE.get(name) or _OF_SQLITE.get(primary, _UNKNOWN)
 
 
 def _is_undecodable(error: BaseException) -> bool:

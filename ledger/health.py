@@ -52,12 +52,15 @@ class Finding:
     """Whether it looks like a file of SQLite's at all, if it is damaged."""
 
 
-def inspect(path: Path, *, lock_timeout: float, is_current: Callable[[str], bool]) -> Finding:
+def inspect(
+    path: Path, *, lock_timeout: float, is_current: Callable[[str], bool], may_write: bool
+) -> Finding:
     """Look into a file, which must exist. Raises ``sqlite3.Error`` if that cannot be done.
     ``is_current`` tells of a version whether its tables have just the columns that this code knows.
 
     Reading only, so that a damaged file stays byte for byte what it is: a connection that may
-    write would move what is in its write-ahead log into the file, right or wrong.
+    write would move what is in its write-ahead log into the file, right or wrong. Only with
+    ``may_write`` is undone what a crash has left half written, if it cannot be read otherwise.
     """
     with path.open("rb") as file:
         begin = file.read(_HEADER)
@@ -68,6 +71,8 @@ def inspect(path: Path, *, lock_timeout: float, is_current: Callable[[str], bool
     try:
         return _look_into(path, lock_timeout, is_current, read_only=True)
     except sqlite3.OperationalError:
+        if not may_write:
+            raise
         # What a crash left in the rollback journal has to be undone first, which is writing.
         return _look_into(path, lock_timeout, is_current, read_only=False)
 

@@ -79,8 +79,9 @@ def behind(place: FilePlace | ServerPlace, version: str | None) -> SchemaBehind:
     )
 
 
-def found_in(place: FilePlace, lock_timeout: float) -> Finding:
-    """What is in an SQLite file that exists. ``lock_timeout`` is in seconds.
+def found_in(place: FilePlace, lock_timeout: float, *, may_write: bool = True) -> Finding:
+    """What is in an SQLite file that exists. ``lock_timeout`` is in seconds; for ``may_write`` see
+    ``ledger.health.inspect``.
 
     Raises ``NotALedger`` for a database of another program, and ``sqlite3.Error`` if one cannot
     look into the file.
@@ -89,6 +90,7 @@ def found_in(place: FilePlace, lock_timeout: float) -> Finding:
         place.path,
         lock_timeout=lock_timeout,
         is_current=lambda version: standing(version) is Standing.CURRENT,
+        may_write=may_write,
     )
     if found.content is Content.FOREIGN:
         raise _foreign(place)
