@@ -30,6 +30,9 @@ IMMEDIATE = {"begin": "BEGIN IMMEDIATE"}
 MANUAL = {"begin": None}
 """Its transactions are begun and ended by the driver alone."""
 
+_SECRETS = ("password", "sslpassword")
+"""Options of a URL that must not be shown."""
+
 _CONNECT_SECONDS = 5
 _LOGS = ("-wal", "-journal")
 """What holds a part of an SQLite file's content, by the endings of the names."""
@@ -46,6 +49,10 @@ class FilePlace:
     def __str__(self) -> str:
         return str(self.path)
 
+    @property
+    def shown_url(self) -> str:
+        return f"{SQLITE}:///{self.path}"
+
 
 @dataclass(frozen=True, slots=True)
 class ServerPlace:
@@ -55,6 +62,10 @@ class ServerPlace:
 
     def __str__(self) -> str:
         return self.url.set(query={}).render_as_string(hide_password=True)
+
+    @property
+    def shown_url(self) -> str:
+        return self.url.difference_update_query(_SECRETS).render_as_string(hide_password=True)
 
 
 def place_of(url: str) -> FilePlace | ServerPlace:

@@ -64,7 +64,7 @@ def open_ledger(
     """See ``ledger.open_ledger``."""
     place = place_of(url)
     watch = None
-    with told_of(str(place), reading=read_only):
+    with told_of(place, reading=read_only):
         if isinstance(place, FilePlace):
             if read_only:
                 version = _looked_up(place, lock_timeout)
@@ -83,7 +83,7 @@ def open_ledger(
         _log.warning("%s", ahead(place, version))
     return SqlLedger(
         engine,
-        place=str(place),
+        place=place,
         limits=limits or Limits(),
         owner=owner,
         host=host,

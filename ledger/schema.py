@@ -21,7 +21,7 @@ from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, tex
 
 from ledger.engine import IMMEDIATE, FilePlace, ServerPlace, file_engine, place_of, server_engine
 from ledger.errors import LedgerCorrupt, LedgerError, NotALedger, SchemaAhead, SchemaBehind
-from ledger.failures import MIGRATE_HINT, told_of
+from ledger.failures import migrate_hint, told_of
 from ledger.files import locked, make_private, prepare
 from ledger.health import VERSION_TABLE, Content, Finding
 from ledger.health import inspect as inspect_file
@@ -75,7 +75,7 @@ def behind(place: FilePlace | ServerPlace, version: str | None) -> SchemaBehind:
     """The error for a database that is older than the code, or empty."""
     has = f"has schema {version}" if version else "has no ledger yet"
     return SchemaBehind(
-        f"The database {has}, and this version needs {HEAD}. ({place})", hint=MIGRATE_HINT
+        f"The database {has}, and this version needs {HEAD}. ({place})", hint=migrate_hint(place)
     )
 
 
@@ -126,7 +126,7 @@ def upgrade(url: str) -> tuple[str | None, str]:
     Raises ``LedgerError``, such as ``NotALedger`` or ``LedgerCorrupt``.
     """
     place = place_of(url)
-    with told_of(str(place)):
+    with told_of(place):
         if isinstance(place, ServerPlace):
             return _upgrade_server(place)
         prepare(place.path)

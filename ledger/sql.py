@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from ledger import queries
 from ledger.engine import MANUAL
 from ledger.errors import LedgerClosed, LedgerError
-from ledger.failures import is_conflict, told_of
+from ledger.failures import Place, is_conflict, told_of
 from ledger.files import FileWatch
 from ledger.housekeeping import keep_limits
 from ledger.model import Change, Page, Replay, SessionRecord, Stats
@@ -42,7 +42,7 @@ class SqlLedger:
         self,
         engine: Engine,
         *,
-        place: str,
+        place: Place,
         limits: Limits,
         owner: str | None,
         host: str | None,
