@@ -55,6 +55,25 @@ def test_each_command_has_an_example_and_its_exit_codes_in_the_help(
     assert "Exit codes:" in done.stdout
 
 
+def test_without_a_command_the_help_and_a_sentence_are_shown(home: Path) -> None:
+    done = run(home)
+
+    assert done.returncode == 2
+    assert "migrate" in done.stdout
+    assert done.stderr.splitlines() == [
+        "error: acp-bridge ledger needs a command.",
+        "hint: acp-bridge ledger --help explains the commands and options.",
+    ]
+
+
+def test_a_command_that_there_is_not_is_told(home: Path) -> None:
+    done = run(home, "nope")
+
+    assert done.returncode == 2
+    assert "'nope'" in done.stderr
+    assert "acp-bridge ledger --help" in done.stderr
+
+
 def test_migrate_makes_the_ledger_and_is_a_no_op_after_that(home: Path) -> None:
     first, second = run(home, "migrate"), run(home, "migrate")
 
