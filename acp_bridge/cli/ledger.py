@@ -159,9 +159,8 @@ def _told(report: Report, files: list[Path], place: str, *, dry_run: bool) -> It
     )
     if report.incomplete:
         yield f"{report.incomplete:,} sessions are incomplete at OpenClaw, and marked so."
-    for reason, count in sorted(report.skipped.items()):
-        if count:
-            yield f"Left out: {count:,} {reason}."
+    for line in report.skipped.lines():
+        yield f"Left out: {line}."
 
 
 def _settings(ledger_url: str, state_dir: str) -> Settings:
