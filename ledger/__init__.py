@@ -9,6 +9,7 @@ Importing this package costs little: model, port and errors only. The rest comes
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -22,9 +23,12 @@ from ledger.errors import (
     LedgerCorrupt,
     LedgerError,
     LedgerFull,
+    LedgerGone,
+    LedgerMissing,
     LedgerReadOnly,
     LedgerRefused,
     LedgerUnreachable,
+    LedgerUnreadable,
     NotALedger,
     SchemaAhead,
     SchemaBehind,
@@ -70,9 +74,12 @@ __all__ = [
     "LedgerCorrupt",
     "LedgerError",
     "LedgerFull",
+    "LedgerGone",
+    "LedgerMissing",
     "LedgerReadOnly",
     "LedgerRefused",
     "LedgerUnreachable",
+    "LedgerUnreadable",
     "Limits",
     "NewEntry",
     "NewSession",
@@ -105,6 +112,8 @@ def open_ledger(
     lock_timeout: float = 5.0,
     redact: Redact = keep_all,
     is_network_path: Callable[[Path], bool] | None = None,
+    read_only: bool = False,
+    clock: Callable[[], float] = time.monotonic,
 ) -> EventLedger:
     """Open the ledger at ``sqlite:///…`` or ``postgresql+psycopg://…``.
 
@@ -118,6 +127,13 @@ def open_ledger(
     (``ledger.redaction``). ``is_network_path`` tells whether a file is on a network file system;
     by default the system is asked.
 
+    With ``read_only`` what is there is only looked at and nothing is made, upgraded or set aside:
+    ``LedgerMissing``, ``NotALedger``, ``LedgerCorrupt`` or ``SchemaBehind`` is raised instead, and
+    each ``write`` raises ``LedgerReadOnly``.
+
+    ``clock`` gives monotonic seconds: once in one of them a write
+    looks whether the file is still the one that was opened, and else raises ``LedgerGone``.
+
     Raises ``LedgerError``: for each cause another class, with a sentence and a hint.
     """
     opening = import_module("ledger.opening")  # what it imports takes longer than all the rest
@@ -129,6 +145,8 @@ def open_ledger(
         host=host,
         lock_timeout=lock_timeout,
         redact=redact,
+        read_only=read_only,
+        clock=clock,
         **options,
     )
     return ledger

@@ -6,6 +6,9 @@ LedgerError                 message, hint, is_retryable
 ├── LedgerUnreachable       no answer from the server                     retryable
 ├── LedgerRefused           the server does not let us in, or not do that
 ├── LedgerReadOnly          file, directory or server cannot be written
+├── LedgerUnreadable        file or directory cannot be read
+├── LedgerMissing           there is no ledger yet, and none was to be made
+├── LedgerGone              the file was removed or replaced while it was open   retryable
 ├── NotALedger              something else lies where the ledger should be
 ├── LedgerCorrupt           the data is damaged
 ├── LedgerFull              no space left                                 retryable
@@ -58,6 +61,23 @@ class LedgerRefused(LedgerError):
 
 class LedgerReadOnly(LedgerError):
     """The ledger's file, directory or server cannot be written."""
+
+
+class LedgerUnreadable(LedgerError):
+    """The ledger's file or directory cannot be read."""
+
+
+class LedgerMissing(LedgerError):
+    """There is no ledger yet, and none was to be made."""
+
+
+class LedgerGone(LedgerError):
+    """The ledger's file was removed or replaced.
+
+    What was written since then may be lost. To go on, close the ledger and open it again.
+    """
+
+    is_retryable = True
 
 
 class NotALedger(LedgerError):

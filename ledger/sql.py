@@ -15,7 +15,8 @@ from sqlalchemy.exc import DBAPIError
 from ledger import queries
 from ledger.engine import MANUAL
 from ledger.errors import LedgerClosed, LedgerError
-from ledger.failures import is_conflict, told_of
+from ledger.failures import Place, is_conflict, told_of
+from ledger.files import FileWatch
 from ledger.housekeeping import keep_limits
 from ledger.model import Change, Page, Replay, SessionRecord, Stats
 from ledger.redaction import Redact, redacted
@@ -34,18 +35,20 @@ class SqlLedger:
     """Implements ``ledger.port.EventLedger``; made by ``ledger.open_ledger``.
 
     ``refusal`` makes the error that every write ends with, if the database may only be read.
+    ``watch`` notices that the ledger's file is not in its place any more.
     """
 
     def __init__(
         self,
         engine: Engine,
         *,
-        place: str,
+        place: Place,
         limits: Limits,
         owner: str | None,
         host: str | None,
         redact: Redact,
         refusal: Callable[[], LedgerError] | None = None,
+        watch: FileWatch | None = None,
     ) -> None:
         self._engine = engine
         self._place = place
@@ -54,6 +57,7 @@ class SqlLedger:
         self._host = host
         self._redact = redact
         self._refusal = refusal
+        self._watch = watch
         self._writing = threading.Lock()
         self._allowance = 0
         self._has_warned = False
@@ -72,6 +76,8 @@ class SqlLedger:
         changes = redacted(changes, self._redact)
         with self._writing:
             self._check_open()
+            if self._watch is not None:
+                self._watch.look_if_due()
             done = self._write(lambda connection: self._apply(connection, changes))
             self._allowance -= done.bytes
             if done.has_new_session or self._allowance <= 0:
@@ -112,10 +118,26 @@ class SqlLedger:
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
         self._check_open()
-        with told_of(self._place), self._engine.connect() as connection:
+        if self._watch is not None:
+            self._watch.look()
+        with (
+            self._watched(),
+            told_of(self._place, reading=True),
+            self._engine.connect() as connection,
+        ):
             connection = connection.execution_options(**self._read_options)
             with connection.begin():
                 yield connection
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """A file that is gone is told as that, whatever it did to the database."""
+        try:
+            yield
+        except LedgerError:
+            if self._watch is not None:
+                self._watch.look()
+            raise
 
     def _apply(self, connection: Connection, changes: Sequence[Change]) -> Transaction:
         transaction = Transaction(
@@ -147,7 +169,7 @@ class SqlLedger:
 
     def _write(self, work: Callable[[Connection], _T]) -> _T:
         """Do ``work`` in a transaction, again if it lost against another one."""
-        with told_of(self._place):
+        with self._watched(), told_of(self._place):
             for _ in range(_ATTEMPTS - 1):
                 try:
                     return self._once(work)
@@ -160,8 +182,8 @@ class SqlLedger:
         if self._is_server:
             with self._engine.begin() as connection:
                 return work(connection)
-        # A file cannot go away like a server: its connection is kept, and its transactions are
-        # the driver's own. That halves the time that every line waits.
+        # A file does not break off like a server: its connection is kept, and its transactions
+        # are the driver's own. That halves the time that every line waits.
         if self._kept is None:
             self._kept = self._engine.connect().execution_options(**MANUAL)
         driver: Any = self._kept.connection.driver_connection

@@ -5,7 +5,6 @@ It can be repeated: what is there already stays, and only what came later is add
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -37,7 +36,7 @@ class Report:
     events: int = 0
     entries: int = 0
     """Those that were written."""
-    skipped: Skipped = field(default_factory=Counter)
+    skipped: Skipped = field(default_factory=Skipped)
 
 
 def import_sessions(
