@@ -157,6 +157,13 @@ class SessionNotFound(SessionError):
     number = -32002
 
 
+class HistoryUnavailable(SessionError):
+    """The ledger cannot be read now, so it is not known which session this is."""
+
+    code = "history_unavailable"
+    retryable = True
+
+
 class SessionBusy(SessionError):
     """The session is busy."""
 

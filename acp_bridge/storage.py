@@ -37,7 +37,7 @@ from ledger.memory import MemoryLedger
 
 log = logging.getLogger(__name__)
 
-LOCK_TIMEOUT: Final = 0.1
+LOCK_TIMEOUT: Final = 0.05
 """Seconds that a line to the editor may wait for a lock; what is not written is kept and tried
 again by the recorder."""
 PATIENCE: Final = 2.0

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
+from acp_bridge.bridge.options import Pickers, Reading
 from acp_bridge.bridge.outbox_items import update_message
 from acp_bridge.bridge.prompting import Prompting
 from acp_bridge.bridge.timing import Clock, Deadlines
@@ -21,7 +22,15 @@ from acp_bridge.core.effects import Record
 from acp_bridge.core.heal import Addition, additions
 from acp_bridge.core.live_turn import Turn
 from acp_bridge.core.ports import Entry, Outbox
-from acp_bridge.core.replay import INTERRUPTED, Recorded, open_runs, replay_updates
+from acp_bridge.core.replay import (
+    INTERRUPTED,
+    Recorded,
+    distinct,
+    last_usage,
+    open_runs,
+    replay_updates,
+    runs_at_gateway,
+)
 from acp_bridge.core.sessions import (
     CreationLimit,
     Route,
@@ -34,6 +43,7 @@ from acp_bridge.core.sessions import (
 from acp_bridge.core.transcript import Transcript
 from acp_bridge.errors import (
     GatewayError,
+    HistoryUnavailable,
     OutcomeUnknown,
     SessionKeyUnresolved,
     to_jsonrpc,
@@ -61,6 +71,13 @@ class _Found(NamedTuple):
 
     replay: Replay | None
     entries: list[Recorded]
+    failure: LedgerError | None = None
+    """Why the ledger could not be read."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the ledger has all of it."""
+        return self.replay is None or self.replay.session.complete
 
     @property
     def trimmed(self) -> int:
@@ -79,6 +96,7 @@ class Opener:
         ledger: EventLedger,
         sessions: Sessions,
         prompting: Prompting,
+        pickers: Pickers,
         options: SessionOptions,
         limit: CreationLimit,
         clock: Clock,
@@ -91,6 +109,7 @@ class Opener:
         self._ledger = ledger
         self._sessions = sessions
         self._prompting = prompting
+        self._pickers = pickers
         self._options = options
         self._limit = limit
         self._clock = clock
@@ -114,10 +133,10 @@ class Opener:
         self._enter(session, None)
         return session
 
-    async def load(self, request: OpenedSession) -> Session:
-        """An earlier session with its history."""
+    async def load(self, request: OpenedSession) -> tuple[Session, Reading | None]:
+        """An earlier session with its history; what may be chosen in it is being asked for."""
         found = await self._find(request.session_id)
-        key, transcript = await self._look_up(request, found)
+        key, transcript, reading = await self._look_up(request, found)
         added: list[Addition] = []
         if transcript is not None:
             added = additions(
@@ -132,24 +151,31 @@ class Opener:
         self._enter(session, found.replay)
         for addition in added:
             self._put(session, addition.record, addition.key)
-        entries = found.entries + [addition.record for addition in added]
+        entries = distinct([*found.entries, *(addition.record for addition in added)])
         is_offline = self._gateway.hello is None or transcript is None
         begun = open_runs(entries)
-        running = [run_id for run_id in begun if self._may_go_on(run_id, transcript)]
-        for update in replay_updates(entries, running=running, trimmed=found.trimmed):
+        other = runs_at_gateway(entries)
+        running = [r for r in begun if self._may_go_on(r, other.get(r, r), transcript)]
+        shown = replay_updates(
+            entries, running=running, trimmed=found.trimmed, complete=found.is_complete
+        )
+        for update in shown:
             self._tell(session, update)
             if self._outbox.is_full:
                 await self._outbox.room()
+        if usage := last_usage(entries):
+            session.usage = updates.usage_of(usage)
+            self._tell(session, usage)
         if is_offline and found.replay is not None:
             self._tell(session, updates.message_chunk(OFFLINE, f"{self._new_id()}:bridge"))
         self._close_lost(session, [run_id for run_id in begun if run_id not in running])
         self._join(session, entries, running)
-        return session
+        return session, reading
 
     async def resume(self, request: OpenedSession) -> Session:
         """An earlier session without its history."""
         found = await self._find(request.session_id)
-        key, _ = await self._look_up(request, found, reads=False)
+        key, _, _ = await self._look_up(request, found, reads=False)
         session = self._session(request, key, found)
         self._enter(session, found.replay)
         self._join(session, found.entries, open_runs(found.entries))
@@ -164,14 +190,14 @@ class Opener:
             replay = await asyncio.to_thread(self._read, session_id)
         except LedgerError as error:
             log.warning("the ledger cannot be read", extra={"fields": {"reason": error.message}})
-            replay = None
+            return _Found(None, [], error)
         entries = [
             Recorded(
                 entry.kind, entry.payload, RunId(entry.run_id) if entry.run_id else None, entry.at
             )
             for entry in (replay.entries if replay else ())
         ]
-        return _Found(replay, entries)
+        return _Found(replay, distinct(entries))
 
     def _read(self, session_id: SessionId) -> Replay | None:
         replay = self._ledger.read(session_id)
@@ -181,8 +207,9 @@ class Opener:
 
     async def _look_up(
         self, request: OpenedSession, found: _Found, *, reads: bool = True
-    ) -> tuple[SessionKey, Transcript | None]:
-        """The session's key and, if it is to be read, the gateway's transcript.
+    ) -> tuple[SessionKey, Transcript | None, Reading | None]:
+        """The session's key and, if it is to be read, the gateway's transcript; beside that the
+        session's options are asked for.
 
         Raises ``SessionNotFound`` if neither the ledger nor the gateway has the session, and the
         gateway's error if the ledger has not and the gateway cannot be asked.
@@ -197,12 +224,44 @@ class Opener:
             if known is None:
                 raise
         if self._gateway.hello is None and known is not None:
-            return SessionKey(known.session_key), None
-        key = SessionKey(known.session_key) if known else SessionKey(request.session_id)
-        key = await self._resolve(route(request.meta, self._options)) or key
-        if known is None and await self._gateway.request(ResolveSession(session_key=key)) is None:
-            self._sessions.get(request.session_id)  # raises, with the words for it
-        return key, await self._transcript(key) if reads else None
+            return SessionKey(known.session_key), None, None
+        # A session that is known keeps its key, whatever --session says of new ones.
+        options = self._options if known is None else SessionOptions(agent=self._options.agent)
+        key = await self._resolve(route(request.meta, options))
+        if key is None and known is not None:
+            key = SessionKey(known.session_key)
+        if key is None:
+            key = await self._key_at_gateway(request.session_id, found.failure)
+        if not reads:
+            return key, None, None
+        reading = self._pickers.begin(key)
+        return key, await self._transcript(key), reading
+
+    async def key_of(self, session_id: SessionId) -> SessionKey:
+        """The gateway's key of a session that need not be open here. Raises ``SessionNotFound``,
+        and ``HistoryUnavailable`` if the ledger that may know it cannot be read."""
+        found = await self._find(session_id)
+        if found.replay is not None:
+            return SessionKey(found.replay.session.session_key)
+        return await self._key_at_gateway(session_id, found.failure)
+
+    async def _key_at_gateway(
+        self, session_id: SessionId, failure: LedgerError | None
+    ) -> SessionKey:
+        """The key of a session that the ledger does not know: of one that is open here, of one
+        that a bridge has made, or the id itself, as ``session/list`` gives it."""
+        if session := self._sessions.find(session_id):
+            return session.session_key
+        hello = self._gateway.hello
+        agent = self._options.agent or (hello.default_agent if hello else None)
+        for key in (own_key(session_id, agent), SessionKey(session_id)):
+            found = await self._gateway.request(ResolveSession(session_key=key))
+            if found is not None:
+                return SessionKey(found)
+        if failure is not None:
+            raise HistoryUnavailable(hint=failure.hint, data={"reason": failure.message})
+        self._sessions.get(session_id)  # raises, with the words for it
+        return SessionKey(session_id)
 
     async def _transcript(self, key: SessionKey) -> Transcript | None:
         try:
@@ -258,9 +317,10 @@ class Opener:
 
     # --- showing -------------------------------------------------------------------------
 
-    def _may_go_on(self, run_id: RunId, transcript: Transcript | None) -> bool:
-        """Of a run whose end is not recorded: the gateway has it in flight, or cannot be asked."""
-        return transcript is None or run_id == transcript.running or self._is_here(run_id)
+    def _may_go_on(self, run_id: RunId, there: RunId, transcript: Transcript | None) -> bool:
+        """Of a run whose end is not recorded: the gateway has it in flight, perhaps under another
+        name, or cannot be asked."""
+        return transcript is None or there == transcript.running or self._is_here(run_id)
 
     def _is_here(self, run_id: RunId) -> bool:
         return self._prompting.turns.has(run_id)
@@ -283,7 +343,7 @@ class Opener:
         for run_id in running:
             if self._is_here(run_id):
                 continue
-            shown = [e.payload for e in entries if e.run_id == run_id and e.kind == "update"]
+            shown = [(e.kind, e.payload) for e in entries if e.run_id == run_id]
             turn = Turn.reattached(
                 session.session_id, run_id, session.session_key, cwd=session.cwd, shown=shown
             )

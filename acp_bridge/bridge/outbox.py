@@ -101,6 +101,8 @@ class LedgerOutbox:
                 self._count(weigh_text(piece))
             else:
                 self._put(Chunk(update, entry, self._now_ms(), piece), entry.session_id)
+            if entry.offset is not None:
+                entry = entry._replace(offset=entry.offset + len(piece))
 
     def put_record(self, entry: Entry, done: Callable[[], None] | None = None) -> None:
         item = Item(weigh(entry.record.payload), entry=entry, at=self._now_ms(), recorded=done)

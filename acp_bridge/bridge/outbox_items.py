@@ -73,6 +73,7 @@ class Chunk:
             Record(self._entry.record.kind, update),
             self._entry.run_id,
             self._entry.generation,
+            offset=self._entry.offset,
         )
         message = update_message(entry.session_id, update)
         return Item(self.weight, message=message, entry=entry, at=self._at)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from acp_bridge.bridge.outbox_items import update_message
 from acp_bridge.bridge.stalls import StallWatch
 from acp_bridge.bridge.timing import Clock, Deadlines, Timer
 from acp_bridge.core import effects as fx
@@ -16,6 +17,7 @@ from acp_bridge.core.commands import StartRun
 from acp_bridge.core.live_turn import Turn
 from acp_bridge.core.ports import Ask, Editor, EditorAnswer, Entry, Outbox, Responder
 from acp_bridge.core.sessions import Session
+from acp_bridge.core.turn import TurnState
 from acp_bridge.core.turns import Turns
 from acp_bridge.errors import BridgeError, GatewayError, LocalProtocolError
 from acp_bridge.gateway.port import Gateway
@@ -40,8 +42,12 @@ class Prompting:
         deadlines: Deadlines,
         tasks: asyncio.TaskGroup,
         on_answered: Callable[[Turn], None],
+        shows_foreign: bool,
     ) -> None:
         self.turns = Turns()
+        self._own_runs: set[RunId] = set()
+        """All that were begun in this process; their late news are nobody else's."""
+        self._shows_foreign = shows_foreign
         self._gateway = gateway
         self._outbox = outbox
         self._editor = editor
@@ -69,21 +75,24 @@ class Prompting:
             fx.Record: self._record,
             fx.Send: self._send,
             fx.Show: self._show,
+            fx.Tell: self._tell,
             fx.Answer: self._answer,
             fx.Reject: self._reject,
             fx.Arm: self._arm,
             fx.Disarm: lambda turn, _effect: self._disarm(turn),
             fx.AskPermission: self._ask,
             fx.WithdrawPermission: lambda _turn, effect: self._withdraw(effect),
+            fx.Follow: self._follow,
             fx.Release: lambda turn, _effect: self._release(turn),
         }
 
     # --- the editor ----------------------------------------------------------------------
 
     def start(self, session: Session, command: StartRun, prompt: Json, respond: Responder) -> None:
-        """Begin a turn. A live one of the same session is cancelled first."""
+        """Begin a turn. A live one of the same session is cancelled first, unless it is of another
+        process, which may still wait for it: then it is waited for."""
         earlier = self.turns.live(session.session_id)
-        if earlier is not None:
+        if earlier is not None and not earlier.is_reattached:
             self.carry_out(earlier, earlier.cancel())
         turn = Turn(session.session_id, command, cwd=session.cwd, prompt=prompt)
         self._responders[turn.run_id] = respond
@@ -100,6 +109,8 @@ class Prompting:
         """Take up a turn that an earlier process began. What it shows comes after whatever is
         being answered now."""
         self.turns.add(turn)
+        self.turns.follow(turn.run_at_gateway, turn)
+        self._own_runs |= {turn.run_id, turn.run_at_gateway}
         log.info("turn taken up", extra={"fields": _ids(turn)})
         if self._generation is not None:
             loop = asyncio.get_running_loop()
@@ -187,6 +198,19 @@ class Prompting:
             self._stalls.heard(turn.run_id)
         self.carry_out(turn, effects)
 
+    def run_seen(self, run_id: RunId, session: Session) -> None:
+        """A run that was not begun here is at work in one of our sessions of the gateway."""
+        if self.turns.has(run_id) or run_id in self._own_runs:
+            return
+        turn = self.turns.running_with_key(session.session_key)
+        if turn is not None and turn.state is TurnState.PROBING:
+            self.carry_out(turn, turn.run_seen(run_id))
+        elif self._shows_foreign:
+            foreign = Turn.watched(session.session_id, run_id, session.session_key, cwd=session.cwd)
+            self.turns.add(foreign)
+            self._stalls.heard(run_id)
+            self.carry_out(foreign, foreign.watch())
+
     def permission_asked(self, asked: ev.PermissionAsked, turn: Turn) -> None:
         """An approval that belongs to this turn."""
         self._approvals[asked.approval_id] = turn
@@ -220,11 +244,18 @@ class Prompting:
 
     def _send(self, turn: Turn, send: fx.Send) -> None:
         if isinstance(send.command, StartRun):
+            self._own_runs.add(turn.run_id)
             self._stalls.heard(turn.run_id)
         self._gateway.submit(send.command)
 
     def _show(self, turn: Turn, show: fx.Show) -> None:
-        self._outbox.put_update(show.update, self._entry(turn, fx.Record("update", show.update)))
+        entry = self._entry(turn, fx.Record("update", show.update))
+        entry = entry._replace(key=show.key, offset=show.offset)
+        self._outbox.put_update(show.update, entry)
+
+    def _tell(self, turn: Turn, tell: fx.Tell) -> None:
+        message = update_message(turn.session_id, tell.update)
+        self._outbox.put_message(message, session_id=turn.session_id)
 
     def _answer(self, turn: Turn, answer: fx.Answer) -> None:
         if responder := self._responders.pop(turn.run_id, None):
@@ -245,7 +276,10 @@ class Prompting:
         if record.kind == "prompt":
             # The prompt goes to the gateway only when no crash can lose it any more.
             done = partial(self._recorded, turn)
-        self._outbox.put_record(self._entry(turn, record), done)
+        entry = self._entry(turn, record)
+        if record.kind in ("permission", "decision"):  # perhaps asked by two processes at once
+            entry = entry._replace(key=f"{record.kind}:{record.payload['approvalId']}")
+        self._outbox.put_record(entry, done)
 
     def _recorded(self, turn: Turn) -> None:
         self.carry_out(turn, turn.recorded())
@@ -288,7 +322,7 @@ class Prompting:
     def _ask(self, turn: Turn, effect: fx.AskPermission) -> None:
         approval_id = effect.asked.approval_id
         asked = {"approvalId": approval_id, **effect.params}
-        self._outbox.put_record(self._entry(turn, fx.Record("permission", asked)))
+        self._record(turn, fx.Record("permission", asked))
         ask = self._editor.ask(
             "session/request_permission",
             effect.params,
@@ -323,6 +357,10 @@ class Prompting:
         expiry = self._expiries.pop(approval_id, None)
         if expiry is not None:
             expiry.cancel()
+
+    def _follow(self, turn: Turn, follow: fx.Follow) -> None:
+        self._own_runs.add(follow.run_id)
+        self.turns.follow(follow.run_id, turn)
 
     def _release(self, turn: Turn) -> None:
         self._stalls.forget(turn.run_id)

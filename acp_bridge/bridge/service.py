@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from acp_bridge import __version__
+from acp_bridge.bridge.capabilities import AUTH_METHOD, initialize_result
+from acp_bridge.bridge.facts import FACTS_TIMEOUT, Facts
 from acp_bridge.bridge.listing import Lister
 from acp_bridge.bridge.opening import Opener
+from acp_bridge.bridge.options import Pickers, Reading
 from acp_bridge.bridge.prompting import Prompting
+from acp_bridge.bridge.run_options import run_options
 from acp_bridge.bridge.timing import Clock, Deadlines
 from acp_bridge.core import events as ev
-from acp_bridge.core.commands import DeleteSession, DescribeSession, SessionFacts, StartRun
+from acp_bridge.core.commands import DeleteSession, StartRun
 from acp_bridge.core.effects import Record
 from acp_bridge.core.live_turn import Turn
 from acp_bridge.core.ports import Editor, Entry, Outbox, Responder
-from acp_bridge.core.prompt import PREFIX, prompt_title, prompt_to_message
+from acp_bridge.core.prompt import prompt_title, prompt_to_message
 from acp_bridge.core.sessions import (
     CreationLimit,
     Session,
@@ -25,7 +29,12 @@ from acp_bridge.core.sessions import (
     Sessions,
     prefix_wanted,
 )
-from acp_bridge.errors import BridgeError, GatewayError, InvalidParams, ScopeMissing
+from acp_bridge.errors import (
+    GatewayError,
+    InvalidParams,
+    ScopeMissing,
+    SessionNotFound,
+)
 from acp_bridge.gateway.port import Gateway
 from acp_bridge.gateway.scopes import ADMIN, WRITE, missing_scopes
 from acp_bridge.ids import Json, RunId, SessionId, SessionKey
@@ -35,7 +44,8 @@ from acp_bridge.wire.acp import (
     NewSession,
     OpenedSession,
     Prompt,
-    negotiate_version,
+    SetMode,
+    SetOption,
 )
 from acp_bridge.wire.provenance import provenance_fields
 from ledger.port import EventLedger
@@ -45,15 +55,6 @@ log = logging.getLogger(__name__)
 INITIALIZE_WAIT = 1.5
 """Seconds that ``initialize`` waits for the hello, unless the first try fails sooner. Editors show
 a spinner meanwhile, and some give up: the answer must come whatever the gateway does."""
-
-FACTS_TIMEOUT = 5.0
-
-AUTH_METHOD: Json = {
-    "id": "gateway",
-    "name": "Connect to the gateway",
-    "description": "Reads the configured token or password again and connects.",
-}
-"""Editors show it as a button when a call fails with -32000; it is the retry after mending."""
 
 
 class Surroundings(NamedTuple):
@@ -98,6 +99,7 @@ class Bridge:
         self._sessions = Sessions()
         self._notices: list[str] = []
         self._said: set[str] = set()
+        self._facts = Facts(gateway=gateway, outbox=outbox, sessions=self._sessions, tasks=tasks)
         self._prompting = Prompting(
             gateway=gateway,
             outbox=outbox,
@@ -105,7 +107,16 @@ class Bridge:
             clock=clock,
             deadlines=deadlines,
             tasks=tasks,
-            on_answered=self._turn_answered,
+            on_answered=lambda turn: self._facts.refresh(turn.session_id),
+            shows_foreign=options.shows_foreign,
+        )
+        self._pickers = Pickers(
+            gateway=gateway,
+            outbox=outbox,
+            sessions=self._sessions,
+            clock=clock,
+            deadlines=deadlines,
+            tasks=tasks,
         )
         self._opener = Opener(
             gateway=gateway,
@@ -113,6 +124,7 @@ class Bridge:
             ledger=ledger,
             sessions=self._sessions,
             prompting=self._prompting,
+            pickers=self._pickers,
             options=options,
             limit=limit,
             clock=clock,
@@ -131,17 +143,7 @@ class Bridge:
         await asyncio.wait({hello, leaving}, return_when=asyncio.FIRST_COMPLETED)
         hello.cancel()
         leaving.cancel()
-        return {
-            "protocolVersion": negotiate_version(params.get("protocolVersion")),
-            "agentCapabilities": {
-                "loadSession": True,
-                "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
-                "mcpCapabilities": {"http": False, "sse": False},
-                "sessionCapabilities": {"close": {}, "list": {}, "resume": {}, "delete": {}},
-            },
-            "agentInfo": {"name": "acp-bridge", "title": "acp-bridge", "version": __version__},
-            "authMethods": [AUTH_METHOD],
-        }
+        return initialize_result(params)
 
     async def authenticate(self, method_id: str) -> Json:
         """``authenticate``: read the credentials again and connect. Raises the gateway's error."""
@@ -160,21 +162,32 @@ class Bridge:
         """The ``session/new`` result."""
         session = await self._opener.new(request)
         self._say_mcp(request.mcp_servers)
-        return {"sessionId": session.session_id}
+        return {"sessionId": session.session_id, **await self._pickers.opening(session)}
 
     async def load_session(self, request: OpenedSession) -> Json:
         """The ``session/load`` result, after the whole replay."""
-        return self._opened(request, await self._opener.load(request))
+        return await self._opened(request, *await self._opener.load(request))
 
     async def resume_session(self, request: OpenedSession) -> Json:
         """The ``session/resume`` result, without any history."""
-        return self._opened(request, await self._opener.resume(request))
+        return await self._opened(request, await self._opener.resume(request))
 
-    def _opened(self, request: OpenedSession, session: Session) -> Json:
+    async def _opened(
+        self, request: OpenedSession, session: Session, reading: Reading | None = None
+    ) -> Json:
         self._say_mcp(request.mcp_servers)
+        answer = await self._pickers.opening(session, reading)
         # After the answer: what is fresh is live, and no part of the history.
-        asyncio.get_running_loop().call_soon(self._refresh_soon, session)
-        return {}
+        asyncio.get_running_loop().call_soon(self._facts.refresh, session.session_id)
+        return answer
+
+    async def set_mode(self, request: SetMode) -> Json:
+        """The ``session/set_mode`` result."""
+        return await self._pickers.set_mode(request)
+
+    async def set_option(self, request: SetOption) -> Json:
+        """The ``session/set_config_option`` result."""
+        return await self._pickers.set_option(request)
 
     async def list_sessions(self, request: ListedSessions) -> Json:
         """The ``session/list`` result."""
@@ -183,10 +196,12 @@ class Bridge:
 
     async def delete_session(self, session_id: SessionId) -> Json:
         """``session/delete``: from the ledger, and with the option from the gateway too."""
-        session = self._sessions.find(session_id)
-        await self.close_session(session_id)
+        key = None
         if self._options.delete_at_gateway:
-            key = session.session_key if session else SessionKey(session_id)
+            with contextlib.suppress(SessionNotFound):  # it is deleted already
+                key = await self._opener.key_of(session_id)
+        await self.close_session(session_id)
+        if key is not None:
             await self._gateway.request(DeleteSession(key))
         self._outbox.put_record(Entry(session_id, Record("deleted", {})))
         return {}
@@ -219,11 +234,11 @@ class Bridge:
                 host=self._surroundings.host,
                 cwd=session.cwd,
             ),
-            **_run_options(request.meta),
+            **run_options(request.meta),
         )
         self._prompting.start(session, command, {"prompt": list(request.blocks)}, respond)
         if session.title is None and (title := prompt_title(request.blocks)):
-            self._name(session, title)
+            self._facts.name(session, title)
         self._show_notices(session, command.run_id)
 
     def cancel(self, session_id: SessionId) -> None:
@@ -264,16 +279,20 @@ class Bridge:
             case ev.LinkLost():
                 log.info("link lost", extra={"fields": {"why": event.reason}})
                 self._prompting.link_lost(event)
+            case ev.RunSeen():
+                for session in self._sessions.with_key(event.session_key, self._agent):
+                    self._prompting.run_seen(event.run_id, session)
             case ev.PermissionAsked():
                 self._permission_asked(event)
             case ev.PermissionClosed() | ev.PermissionSettled() | ev.ApprovalsListed():
                 self._prompting.permission_event(event)
             case ev.SessionChanged():
-                self._session_changed(event)
-            case ev.GatewayStopping():
-                log.info("gateway is stopping", extra={"fields": {"why": event.reason}})
-            case ev.Unreadable():
-                log.info("unreadable frame", extra={"fields": {"why": event.reason}})
+                self._facts.changed(event, self._sessions.with_key(event.session_key, self._agent))
+            case ev.OptionsChanged():
+                self._pickers.changed(self._sessions.with_key(event.session_key, self._agent))
+            case ev.GatewayStopping(reason) | ev.Unreadable(reason):
+                fields = {"event": type(event).__name__, "why": reason}
+                log.info("the gateway says", extra={"fields": fields})
             case _:
                 self._prompting.run_event(event)
 
@@ -284,6 +303,7 @@ class Bridge:
                 text = f"The gateway has not granted {missing.scope}: {missing.effect}."
                 self._say_once(missing.scope, text)
         self._prompting.link_up(hello.generation)
+        self._pickers.link_up()
 
     def _permission_asked(self, asked: ev.PermissionAsked) -> None:
         turns = self._prompting.turns
@@ -295,60 +315,16 @@ class Bridge:
 
     def _running_in(self, key: SessionKey) -> Turn | None:
         """2026.6.11 names only the session, in its own spelling; one run is under way in it."""
-        agent = self._default_agent()
-        for session in self._sessions.with_key(key, agent):
+        for session in self._sessions.with_key(key, self._agent):
             turn = self._prompting.turns.running_with_key(session.session_key)
             if turn is not None:
                 return turn
         return None
 
-    def _default_agent(self) -> str | None:
+    @property
+    def _agent(self) -> str | None:
         hello = self._gateway.hello
         return hello.default_agent if hello is not None else None
-
-    # --- titles and token counts ---------------------------------------------------------
-
-    def _turn_answered(self, turn: Turn) -> None:
-        session = self._sessions.find(turn.session_id)
-        if session is not None:
-            self._refresh_soon(session)
-
-    def _refresh_soon(self, session: Session) -> None:
-        if self._gateway.hello is not None:
-            self._tasks.create_task(self._refresh(session))
-
-    async def _refresh(self, session: Session) -> None:
-        """Ask for title and usage after the answer, so that no prompt waits for them."""
-        try:
-            facts: SessionFacts | None = await self._gateway.request(
-                DescribeSession(session.session_key), timeout=FACTS_TIMEOUT
-            )
-        except BridgeError as error:
-            log.debug("no session facts", extra={"fields": {"why": error.code}})
-            return
-        if facts is None or self._sessions.find(session.session_id) is not session:
-            return
-        title = facts.title
-        if title and not title.startswith(PREFIX) and title != session.title:
-            self._name(session, title)
-            self._show(session, updates.session_info(title, None))
-        self._show_usage(session, facts.used_tokens, facts.context_tokens, facts.cost_usd)
-
-    def _session_changed(self, event: ev.SessionChanged) -> None:
-        for session in list(self._sessions.with_key(event.session_key, self._default_agent())):
-            self._show_usage(session, event.used_tokens, event.context_tokens, event.cost_usd)
-
-    def _show_usage(
-        self, session: Session, used: int | None, size: int | None, cost: float | None
-    ) -> None:
-        if used is None or not size or session.usage == (used, size, cost):
-            return
-        session.usage = (used, size, cost)
-        self._show(session, updates.usage(used, size, cost))
-
-    def _name(self, session: Session, title: str) -> None:
-        session.title = title
-        self._outbox.put_record(Entry(session.session_id, Record("title", {"title": title})))
 
     # --- what is said once ---------------------------------------------------------------
 
@@ -376,21 +352,3 @@ class Bridge:
 
     def _show(self, session: Session, update: Json) -> None:
         self._outbox.put_update(update, Entry(session.session_id, Record("update", update)))
-
-
-def _run_options(meta: Json) -> dict[str, Any]:
-    """``_meta`` of a prompt: ``thinking``, ``deliver``, ``timeoutMs``; bad values are refused."""
-    thinking = next((meta[k] for k in ("thinking", "thinkingLevel") if k in meta), None)
-    if thinking is not None and not isinstance(thinking, str):
-        raise InvalidParams("_meta.thinking must be a string.", data={"field": "_meta.thinking"})
-    deliver = meta.get("deliver")
-    if deliver is not None and not isinstance(deliver, bool):
-        raise InvalidParams("_meta.deliver must be true or false.", data={"field": "_meta.deliver"})
-    timeout_ms = meta.get("timeoutMs")
-    is_count = isinstance(timeout_ms, int) and not isinstance(timeout_ms, bool) and timeout_ms >= 0
-    if timeout_ms is not None and not is_count:
-        raise InvalidParams(
-            "_meta.timeoutMs must be a whole number of milliseconds, 0 or more.",
-            data={"field": "_meta.timeoutMs"},
-        )
-    return {"thinking": thinking, "deliver": deliver, "timeout_ms": timeout_ms}

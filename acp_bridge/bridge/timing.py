@@ -44,12 +44,18 @@ class Deadlines(NamedTuple):
     stall: float = 60.0
     """After this silence the gateway is asked about a run (``--stall-timeout``); 0 is never."""
     probe: float = 30.0
+    resume: float = 20.0
+    """How long a run that a restart of the gateway has cut is given to go on by itself: 2026.9.6
+    takes it up after 3 s, 2026.6.11 after 8 s."""
     drain: float = 10.0
     """How long the next prompt waits for the end of a cancelled run that nobody confirms."""
     linger: float = 1.0
     """How long the next prompt waits after a run that failed or was stopped. 2026.6.11 sends a
     second end some 200 ms after a failed run's first, and answers a prompt that comes in between
     under a later run; after a stopped one it refuses the next for a moment ("conflicted")."""
+
+    options: float = 1.0
+    """How long the opening of a session waits for what may be chosen in it."""
 
     def of(self, arm: Arm) -> float:
         """The length of a deadline."""
@@ -66,6 +72,8 @@ class Deadlines(NamedTuple):
                 return self.reconnect
             case DeadlineKind.PROBE:
                 return self.probe
+            case DeadlineKind.RESUME:
+                return self.resume
             case DeadlineKind.DRAIN:
                 return self.drain
             case DeadlineKind.LINGER:

@@ -44,6 +44,8 @@ class Chunk(NamedTuple):
 
     text: str
     message_index: int
+    offset: int
+    """Characters of the track that were given out before."""
 
 
 class _Text:
@@ -316,11 +318,12 @@ class ThoughtTrack:
 class _Messages:
     """Numbers the messages of a track and writes their text."""
 
-    __slots__ = ("_has_text", "_index")
+    __slots__ = ("_has_text", "_index", "_said")
 
     def __init__(self) -> None:
         self._index = 0
         self._has_text = False
+        self._said = 0
 
     def say(self, text: str) -> list[Chunk]:
         """``text`` as more of the current message."""
@@ -330,7 +333,8 @@ class _Messages:
         if not text:
             return []
         self._has_text = True
-        return [Chunk(text, self._index)]
+        self._said += len(text)
+        return [Chunk(text, self._index, self._said - len(text))]
 
     def end(self) -> None:
         """What comes next is a new message."""

@@ -100,6 +100,28 @@ class DeleteSession(NamedTuple):
     session_key: SessionKey
 
 
+class ReadOptions(NamedTuple):
+    """Ask which options a session has, and what holds; it need not exist yet and is not made by
+    this. Result: ``core.options.Options``, with those only that this connection may change."""
+
+    session_key: SessionKey
+
+
+class ChangeOption(NamedTuple):
+    """Choose another value for an option; makes the session if there is none. Result: None."""
+
+    session_key: SessionKey
+    option_id: str
+    value: str
+
+
+class ListCommands(NamedTuple):
+    """Ask for the slash commands of a session's agent. Result: a tuple of
+    ``core.options.SlashCommand``."""
+
+    session_key: SessionKey
+
+
 class SessionFacts(NamedTuple):
     """What the gateway says of one session."""
 
@@ -116,6 +138,14 @@ class SessionFacts(NamedTuple):
 
 RunCommand = StartRun | AbortRun | ProbeRun | AnswerPermission
 Query = (
-    ResolveSession | ResetSession | DescribeSession | ReadTranscript | ListSessions | DeleteSession
+    ResolveSession
+    | ResetSession
+    | DescribeSession
+    | ReadTranscript
+    | ListSessions
+    | DeleteSession
+    | ReadOptions
+    | ChangeOption
+    | ListCommands
 )
 Command = RunCommand | Query

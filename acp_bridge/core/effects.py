@@ -28,6 +28,17 @@ class Show(NamedTuple):
     """Record a session update and show it to the editor."""
 
     update: Json
+    offset: int | None = None
+    """Of a text: how many characters of it were shown before. Several processes may record one
+    turn, and a replay takes each part once."""
+    key: str | None = None
+    """Of what has no place in a text: what it is, so that it is recorded once."""
+
+
+class Tell(NamedTuple):
+    """Show a session update that is of this moment and no part of the history."""
+
+    update: Json
 
 
 class Answer(NamedTuple):
@@ -51,6 +62,7 @@ class DeadlineKind(StrEnum):
     CANCEL = "cancel"
     RECONNECT = "reconnect"
     PROBE = "probe"
+    RESUME = "resume"
     DRAIN = "drain"
     LINGER = "linger"
 
@@ -82,6 +94,12 @@ class WithdrawPermission(NamedTuple):
     approval_id: ApprovalId
 
 
+class Follow(NamedTuple):
+    """The turn's work goes on as this run of the gateway: its events belong to the turn."""
+
+    run_id: RunId
+
+
 class Release(NamedTuple):
     """The turn's run is over at the gateway: the session's next prompt may be sent."""
 
@@ -92,11 +110,13 @@ Effect = (
     Record
     | Send
     | Show
+    | Tell
     | Answer
     | Reject
     | Arm
     | Disarm
     | AskPermission
     | WithdrawPermission
+    | Follow
     | Release
 )

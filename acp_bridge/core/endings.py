@@ -99,7 +99,7 @@ def report_ending(report: RunReported) -> Ending:
             return Ending("cancelled", None, _text(report.error))
         case RunState.FAILED:
             return _failed(RunEnded(report.run_id, EndKind.FAILED, error=report.error))
-        case RunState.UNKNOWN | RunState.NOT_TAKEN:
+        case RunState.UNKNOWN | RunState.NOT_TAKEN | RunState.CUT:
             return lost()
         case RunState.RUNNING:
             raise LocalProtocolError("a run that goes on has no ending")

@@ -25,6 +25,8 @@ class Hello(NamedTuple):
     tick_interval: float
     """Seconds between the gateway's signs of life."""
     default_agent: str | None
+    changeable: frozenset[str] = frozenset()
+    """Ids of the options (``core.options``) that this connection may change."""
 
 
 class LinkUp(NamedTuple):
@@ -38,6 +40,13 @@ class LinkLost(NamedTuple):
 
     reason: str
     close_code: int | None = None
+
+
+class RunSeen(NamedTuple):
+    """The first sign, on this connection, of a run that was not begun over it."""
+
+    run_id: RunId
+    session_key: SessionKey
 
 
 class RunAccepted(NamedTuple):
@@ -198,6 +207,9 @@ class RunState(StrEnum):
     ABORTED = "aborted"
     NOT_TAKEN = "not_taken"
     """The gateway is alive, remembers no such prompt and works on none: it was never taken."""
+    CUT = "cut"
+    """The gateway has the prompt, but neither a run nor an end of it: it was restarted in between,
+    and may go on with the work by itself, as another run."""
     UNKNOWN = "unknown"
 
 
@@ -212,6 +224,10 @@ class RunReported(NamedTuple):
     stop_reason: str | None = None
     ended_tools: tuple[tuple[ToolCallId, bool, str | None], ...] = ()
     """Tool calls of this run that the transcript shows as ended: id, failed?, output."""
+    resumed_as: RunId | None = None
+    """The run as which the gateway has gone on with a run that was cut."""
+    is_foreign: bool = False
+    """Whether somebody's prompt began the run, and not the gateway itself."""
 
 
 class PermissionAsked(NamedTuple):
@@ -260,6 +276,14 @@ class SessionChanged(NamedTuple):
     cost_usd: float | None
 
 
+class OptionsChanged(NamedTuple):
+    """What was chosen for a session has changed, or may have."""
+
+    session_key: SessionKey
+    mark: tuple[Any, ...]
+    """Equal marks mean that nothing changed between them."""
+
+
 class GatewayStopping(NamedTuple):
     """The gateway announced that it is going down."""
 
@@ -290,12 +314,14 @@ RunEvent = (
 GatewayEvent = (
     LinkUp
     | LinkLost
+    | RunSeen
     | RunEvent
     | PermissionAsked
     | PermissionClosed
     | PermissionSettled
     | ApprovalsListed
     | SessionChanged
+    | OptionsChanged
     | GatewayStopping
     | Unreadable
 )

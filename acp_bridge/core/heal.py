@@ -20,13 +20,13 @@ from acp_bridge.core.chunks import Chunk, TextTrack, ThoughtTrack
 from acp_bridge.core.replay import Recorded
 from acp_bridge.core.tool_calls import ToolCalls
 from acp_bridge.core.transcript import PastTurn, SaidText, SaidThought, Transcript, UsedTool
-from acp_bridge.core.turn_view import relive
+from acp_bridge.core.turn_view import RESUMED, relive
 from acp_bridge.ids import Json, RunId
 from acp_bridge.wire import updates
 from acp_bridge.wire.content import image_block, text_block
 
 ADDED: Final = "(Added from the gateway's transcript; details of its tools are not available.)"
-RESUMED: Final = "(The gateway was restarted and went on with this turn by itself.)"
+GAP: Final = "(Turns before it may be missing: the gateway shows no more.)"
 
 _MASK: Final = "***"
 
@@ -56,21 +56,38 @@ def additions(
     """
     known = _known_runs(entries)
     found: list[Addition] = []
-    before: RunId | str = ""
+    before = _last_before(transcript, known)
+    note = ADDED if transcript.is_whole else f"{ADDED} {GAP}"
     for turn in _kept(transcript.turns, known) if is_trimmed else transcript.turns:
         run_id = _unmasked(turn.run_id or _name(turn), known, transcript.running)
         at = turn.at or now
         is_running = run_id in live or run_id == transcript.running
-        if turn.is_system and before in known and not is_running:
-            found += _resumed(RunId(before), turn, cwd, at)
+        if turn.is_system and before in known:
+            if not is_running and before not in live:
+                found += _resumed(RunId(before), known.get(run_id), turn, cwd, at)
         elif run_id in known:
+            if not known[run_id].has_prompt and turn.prompt:
+                found.append(_prompt(run_id, before, turn, at, note))
             if not is_running and not known[run_id].is_ended:
                 found += _rest(run_id, known[run_id], turn, cwd, at)
             before = run_id
         elif not is_running:
-            found += _whole(run_id, before, turn, cwd, at)
+            found += _whole(run_id, before, turn, cwd, at, note)
             before = run_id
+        note = ADDED
     return found
+
+
+def _last_before(transcript: Transcript, known: Iterable[RunId]) -> RunId | str:
+    """The last known run from before all that the transcript holds; it may begin late, since the
+    gateway shows no more, or since the session was reset there."""
+    there = {_unmasked(turn.run_id, known) for turn in transcript.turns if turn.run_id}
+    before: RunId | str = ""
+    for run_id in known:
+        if run_id in there:
+            break
+        before = run_id
+    return before
 
 
 class _Known(NamedTuple):
@@ -78,18 +95,28 @@ class _Known(NamedTuple):
 
     updates: list[Json]
     is_ended: bool
+    has_prompt: bool = True
+    """False for another client's turn that was only watched."""
 
 
 def _known_runs(entries: Iterable[Recorded]) -> dict[RunId, _Known]:
     known: dict[RunId, _Known] = {}
+    names: dict[RunId, RunId] = {}
     for entry in entries:
         if entry.run_id is None:
             continue
-        run = known.setdefault(entry.run_id, _Known([], is_ended=False))
+        name = names.get(entry.run_id, entry.run_id)
+        run = known.setdefault(name, _Known([], is_ended=False))
         if entry.kind == "update":
             run.updates.append(entry.payload)
+        elif entry.kind == "prompt":
+            is_empty = not entry.payload.get("prompt") and entry.payload.get("source") == "gateway"
+            known[name] = run._replace(has_prompt=not is_empty)
         elif entry.kind == "outcome":
-            known[entry.run_id] = run._replace(is_ended=True)
+            known[name] = run._replace(is_ended=True)
+        elif entry.kind == "resumed":  # what follows belongs to the other part
+            known[name] = run._replace(is_ended=True)
+            names[entry.run_id] = RunId(entry.payload["runId"])
     return known
 
 
@@ -119,29 +146,37 @@ def _name(turn: PastTurn) -> RunId:
     return RunId(f"gateway-{digest.hexdigest()[:16]}")
 
 
-def _whole(run_id: RunId, before: RunId | str, turn: PastTurn, cwd: str, at: int) -> list[Addition]:
+def _whole(
+    run_id: RunId, before: RunId | str, turn: PastTurn, cwd: str, at: int, note: str
+) -> list[Addition]:
     """A turn that the ledger has nothing of."""
+    writer = _Writer(run_id, at)
+    writer.written.append(_prompt(run_id, before, turn, at, note))
+    writer.parts(turn, ToolCalls(cwd))
+    writer.end(turn)
+    return writer.written
+
+
+def _prompt(run_id: RunId, before: RunId | str, turn: PastTurn, at: int, note: str) -> Addition:
     blocks = [text_block(turn.prompt)] if turn.prompt else []
     blocks += [
         image_block(each.content, each.mime_type)
         for each in turn.attachments
         if each.kind == "image" and each.content
     ]
-    prompt: Json = {"prompt": blocks, "after": before, "note": ADDED, "source": "gateway"}
-    writer = _Writer(run_id, at)
-    writer.add("prompt", prompt, "user")
-    writer.parts(turn, ToolCalls(cwd))
-    writer.end(turn)
-    return writer.written
+    prompt: Json = {"prompt": blocks, "after": before, "note": note, "source": "gateway"}
+    return Addition(Recorded("prompt", prompt, run_id, at), f"added:{run_id}:user")
 
 
-def _rest(run_id: RunId, known: _Known, turn: PastTurn, cwd: str, at: int) -> list[Addition]:
+def _rest(
+    run_id: RunId, known: _Known, turn: PastTurn, cwd: str, at: int, name: RunId | None = None
+) -> list[Addition]:
     """The part of a turn that fell into a gap."""
-    writer = _Writer(run_id, at)
     tools = ToolCalls(cwd)
     text, thoughts = TextTrack(), ThoughtTrack()
     for update in known.updates:
         relive(update, text, thoughts, tools)
+    writer = _Writer(run_id, at, name=name, text=text, thoughts=thoughts)
     said = ""
     for part in turn.parts:
         if isinstance(part, SaidText):
@@ -156,50 +191,71 @@ def _rest(run_id: RunId, known: _Known, turn: PastTurn, cwd: str, at: int) -> li
     return writer.written
 
 
-def _resumed(run_id: RunId, turn: PastTurn, cwd: str, at: int) -> list[Addition]:
-    """Work that the gateway went on with under another name: the rest of the turn before."""
-    writer = _Writer(run_id, at, prefix=f"resumed:{turn.run_id or _name(turn)}")
-    writer.say(RESUMED)
+def _resumed(
+    run_id: RunId, known: _Known | None, turn: PastTurn, cwd: str, at: int
+) -> list[Addition]:
+    """Work that the gateway went on with under another name: the rest of the turn before, as far
+    as it was not seen live."""
+    name = turn.run_id or _name(turn)
+    if known is not None:
+        return [] if known.is_ended else _rest(run_id, known, turn, cwd, at, name)
+    writer = _Writer(run_id, at, name=name)
+    writer.notice(f"{RESUMED}\n\n", "resumed")
     writer.parts(turn, ToolCalls(cwd))
     writer.end(turn)
     return writer.written
 
 
 class _Writer:
-    """Makes the entries of one turn, each with its key."""
+    """Makes the entries of one turn, each with its key. Texts have the names and the places that
+    they have when they are seen live: who was away for a while may still record them."""
 
-    def __init__(self, run_id: RunId, at: int, *, prefix: str | None = None) -> None:
+    def __init__(
+        self,
+        run_id: RunId,
+        at: int,
+        *,
+        name: RunId | None = None,
+        text: TextTrack | None = None,
+        thoughts: ThoughtTrack | None = None,
+    ) -> None:
         self.written: list[Addition] = []
         self._run_id = run_id
         self._at = at
-        self._prefix = prefix or f"added:{run_id}"
-        self._messages = 0
+        self._name = name or run_id
+        """Another one than the run's for what was resumed."""
+        self._text = text or TextTrack()
+        self._thoughts = thoughts or ThoughtTrack()
 
     def add(self, kind: str, payload: Json, name: str) -> None:
-        record = Recorded(kind, payload, self._run_id, self._at)
-        self.written.append(Addition(record, f"{self._prefix}:{name}"))
+        self._add(kind, payload, f"added:{self._name}:{name}")
 
     def parts(self, turn: PastTurn, tools: ToolCalls) -> None:
         for part in turn.parts:
             match part:
                 case SaidText():
-                    self.say(part.text)
+                    self.chunks(self._text.feed(part.text, False, None))
                 case SaidThought():
-                    self.think(part.text)
+                    self._think(self._thoughts.feed(part.text, None))
+                    self._think(self._thoughts.break_message())
                 case UsedTool():
+                    self.chunks(self._text.break_message())
                     self.tool(tools, part)
-
-    def say(self, text: str) -> None:
-        if text.strip():
-            self._message(updates.message_chunk(text, self._message_id()), "say")
 
     def chunks(self, chunks: Iterable[Chunk]) -> None:
         for chunk in chunks:
-            self.say(chunk.text)
+            message_id = f"{self._name}:text:{chunk.message_index}"
+            self._place(updates.message_chunk(chunk.text, message_id), chunk, "say")
 
-    def think(self, text: str) -> None:
-        if text.strip():
-            self._message(updates.thought_chunk(text, self._message_id()), "think")
+    def _think(self, chunks: Iterable[Chunk]) -> None:
+        for chunk in chunks:
+            message_id = f"{self._name}:thought:{chunk.message_index}"
+            self._place(updates.thought_chunk(chunk.text, message_id), chunk, "think")
+
+    def notice(self, text: str, what: str) -> None:
+        """A line of the bridge's or the gateway's own."""
+        name = f"{self._run_id}:notice:{what}"
+        self._add("update", updates.message_chunk(text, name), name)
 
     def tool(self, tools: ToolCalls, part: UsedTool) -> None:
         """The card and the end of a call, as far as ``tools`` has not shown them."""
@@ -215,15 +271,16 @@ class _Writer:
     def end(self, turn: PastTurn) -> None:
         """The outcome, if the transcript knows one; a failed turn says why."""
         if turn.error:
-            self.say(turn.error)
+            self.notice(turn.error, "end")
             error = {"message": turn.error, "data": {"code": "run_failed"}}
             self.add("outcome", {"error": error}, "end")
         elif turn.stop_reason is not None:
             self.add("outcome", {"stop_reason": turn.stop_reason}, "end")
 
-    def _message(self, update: Json, name: str) -> None:
-        self.add("update", update, f"{name}:{self._messages}")
-        self._messages += 1
+    def _place(self, update: Json, chunk: Chunk, name: str) -> None:
+        until = chunk.offset + len(chunk.text)
+        payload = {**update, "offset": chunk.offset, "until": until}
+        self.add("update", payload, f"{name}:{chunk.offset}")
 
-    def _message_id(self) -> str:
-        return f"{self._prefix}:{self._messages}"
+    def _add(self, kind: str, payload: Json, key: str) -> None:
+        self.written.append(Addition(Recorded(kind, payload, self._run_id, self._at), key))

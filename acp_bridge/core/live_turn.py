@@ -13,14 +13,13 @@ from typing import Final, assert_never
 from acp_bridge.core import effects as fx
 from acp_bridge.core import endings
 from acp_bridge.core import events as ev
-from acp_bridge.core.commands import AbortRun, ProbeRun, StartRun
+from acp_bridge.core.commands import ProbeRun, StartRun
 from acp_bridge.core.endings import Ending
-from acp_bridge.core.open_permissions import OpenPermissions
-from acp_bridge.core.tool_calls import ToolCalls
-from acp_bridge.core.turn import Trigger, TurnState, next_state
-from acp_bridge.core.turn_view import TurnView
+from acp_bridge.core.turn import Trigger, TurnState
+from acp_bridge.core.turn_base import TurnBase
 from acp_bridge.errors import BridgeError, Detached, GatewayTimeout
 from acp_bridge.ids import Json, RunId, SessionId, SessionKey
+from acp_bridge.wire import updates
 
 _OF_END: Final = {
     ev.EndKind.FINISHED: Trigger.FINISHED,
@@ -33,34 +32,14 @@ _OF_REPORT: Final = {
     ev.RunState.FAILED: Trigger.ERRORED,
     ev.RunState.NOT_TAKEN: Trigger.PROBE_NOT_TAKEN,
     ev.RunState.UNKNOWN: Trigger.PROBE_UNKNOWN,
+    ev.RunState.CUT: Trigger.PROBE_CUT,
 }
 
+FOREIGN: Final = "(Another client of this session has sent a prompt.)\n\n"
 
-class Turn:
+
+class Turn(TurnBase):
     """One prompt turn. Every public method returns the effects to carry out, in order."""
-
-    def __init__(self, session_id: SessionId, command: StartRun, *, cwd: str, prompt: Json) -> None:
-        self.session_id = session_id
-        self.command = command
-        self.state = TurnState.NEW
-        self.is_over = True
-        """Whether nothing of this turn runs at the gateway (any more)."""
-        self._prompt = prompt
-        self._serial = 0
-        self._is_recorded = False
-        self._has_slot = False
-        self._is_link_up = False
-        self._is_acknowledged = False
-        self._is_cancel_wanted = False
-        self._is_abort_under_way = False
-        self._winds_down = False
-        self.doubts = 0
-        """How often in a row the gateway did not know the silent run."""
-        self._resends = 0
-        self._sends = 0
-        self._tools = ToolCalls(cwd)
-        self._view = TurnView(command.run_id, self._tools)
-        self.permissions = OpenPermissions(session_id, command.run_id, self._tools)
 
     @classmethod
     def reattached(
@@ -70,34 +49,50 @@ class Turn:
         session_key: SessionKey,
         *,
         cwd: str,
-        shown: Iterable[Json],
+        shown: Iterable[tuple[str, Json]],
     ) -> Turn:
         """A turn that an earlier process began and nobody has seen end.
 
-        ``shown`` are the updates that were shown of it. It waits for :meth:`link_up`, which asks
-        the gateway what became of it; its answer goes to nobody.
+        ``shown`` are its entries in the ledger, each with its kind. It waits for :meth:`link_up`,
+        which asks the gateway what became of it; its answer goes to nobody.
         """
         turn = cls(session_id, StartRun(run_id, session_key, ""), cwd=cwd, prompt={})
         turn.state = TurnState.SUSPENDED
         turn.is_over = False
+        turn.is_reattached = True
         turn._is_acknowledged = True  # a prompt that may have run is never sent again
-        turn._view.relive(shown)
+        for kind, payload in shown:
+            if kind == "update":
+                turn._view.relive([payload])
+            elif kind == "resumed":
+                turn._is_resumed = True
+                turn.run_at_gateway = RunId(payload["runId"])
+                turn._view.resumed(turn.run_at_gateway)
         return turn
 
-    @property
-    def run_id(self) -> RunId:
-        """The run's id; also the idempotency key."""
-        return self.command.run_id
+    @classmethod
+    def watched(
+        cls, session_id: SessionId, run_id: RunId, session_key: SessionKey, *, cwd: str
+    ) -> Turn:
+        """A turn of another client of the session, which has just been noticed."""
+        prompt = {"prompt": [], "source": "gateway", "note": FOREIGN}
+        turn = cls(session_id, StartRun(run_id, session_key, ""), cwd=cwd, prompt=prompt)
+        turn.state = TurnState.RUNNING
+        turn.is_over = False
+        turn.is_foreign = turn._is_acknowledged = True
+        turn._is_link_up = turn._is_recorded = True
+        return turn
 
-    @property
-    def session_key(self) -> SessionKey:
-        """The gateway's name of the session."""
-        return self.command.session_key
+    def watch(self) -> list[fx.Effect]:
+        """Begin to show a turn of another client."""
+        update = updates.message_chunk(FOREIGN, f"{self.run_id}:note")
+        mark = {"acpBridge": {"from": "another client", "runId": self.run_id}}
+        return [fx.Record("prompt", self._prompt), fx.Tell({**update, "_meta": mark})]
 
     # --- before sending ------------------------------------------------------------------
 
     def begin(self, *, is_link_up: bool) -> list[fx.Effect]:
-        """fx.Record the prompt; without a link, wait for one up to the connect deadline."""
+        """Record the prompt; without a link, wait for one up to the connect deadline."""
         self._is_link_up = is_link_up
         effects: list[fx.Effect] = [fx.Record("prompt", self._prompt)]
         if not is_link_up:
@@ -129,16 +124,15 @@ class Turn:
     # --- the link ------------------------------------------------------------------------
 
     def link_lost(self, close_code: int | None = None) -> list[fx.Effect]:
-        """The connection broke: a sent prompt waits for the next one, unless it broke it."""
-        self._is_link_up = False
-        self._is_abort_under_way = False
+        """The connection broke: a sent prompt waits for the next one."""
+        self._is_link_up = self._is_abort_under_way = self._is_probed = self._is_cut = False
+        self._early_end = self._candidate = None
         if self.state.is_final:
-            return []
+            return [fx.Disarm()] if self._needs_abort else []
         if self.state is TurnState.NEW:
             return [self._arm(fx.DeadlineKind.CONNECT)]
-        if self.state is TurnState.SENT and (how := endings.poisoned(close_code, self._sends)):
-            self._move(Trigger.ERRORED)
-            return self._end(how)
+        if self.state is TurnState.SENT and not self.is_over:
+            self._poison = endings.poisoned(close_code, self._sends)
         self._move(Trigger.LINK_LOST)
         if self.state is TurnState.SUSPENDED:
             return [self._arm(fx.DeadlineKind.RECONNECT)]
@@ -147,14 +141,16 @@ class Turn:
     def link_up(self) -> list[fx.Effect]:
         """A new connection: ask what became of the run, or send what still waits."""
         self._is_link_up = True
-        if self._is_cancel_wanted:
-            return [] if self.is_over else self._abort()
+        if self._needs_abort:
+            drain = [self._arm(fx.DeadlineKind.DRAIN)] if self.state.is_final else []
+            return self._abort() + drain
         if self.state.is_final:
             return []
         self._move(Trigger.LINK_UP)
         effects = self._view.outage_over()
         if self.state is TurnState.NEW:
             return [*effects, fx.Disarm(), *self._send_when_ready()]
+        self._is_probed = True
         self._tools.assume_no_tool_stream()
         effects += [self._probe(), self._arm(fx.DeadlineKind.PROBE)]
         return effects + self.permissions.link_up()
@@ -170,13 +166,13 @@ class Turn:
         return [self._probe()] if is_silent and self._is_link_up else []
 
     def _probe(self) -> fx.Effect:
-        return fx.Send(ProbeRun(self.run_id, self.session_key))
+        return fx.Send(ProbeRun(self.run_at_gateway, self.session_key))
 
     # --- the editor ----------------------------------------------------------------------
 
     def cancel(self) -> list[fx.Effect]:
         """The editor wants the turn over. Any number of calls has the effect of one."""
-        if self.state.is_final or self.state is TurnState.CANCELLING:
+        if self.state.is_final or self.state is TurnState.CANCELLING or self.is_foreign:
             return []
         self._move(Trigger.CANCEL)
         if self.state is TurnState.CANCELLED:
@@ -203,7 +199,7 @@ class Turn:
         """The editor leaves, and the run is to go on: a later process takes it up."""
         if self.state is TurnState.NEW:
             return self.cancel()
-        if self.state.is_final or self.state is TurnState.CANCELLING:
+        if self.state.is_final or self.state is TurnState.CANCELLING or self.is_foreign:
             return self.give_up()
         self._move(Trigger.DETACHED)
         self.is_over = True  # as far as this process is concerned
@@ -246,13 +242,16 @@ class Turn:
         return self._over() if isinstance(event, over) else []
 
     def _accepted(self, trigger: Trigger) -> list[fx.Effect]:
-        was_sent = self.state is TurnState.SENT
-        self._is_acknowledged = True
+        was_running = self.state is TurnState.RUNNING
         self._move(trigger)
-        if was_sent:
+        return [] if was_running else self._taken()
+
+    def _taken(self) -> list[fx.Effect]:
+        """The gateway has the prompt: no deadline any more, but an abort that waited for this."""
+        self._is_acknowledged = True
+        if self.state is TurnState.RUNNING:
             return [fx.Disarm()]
-        needs_abort = self._is_cancel_wanted and not self._is_abort_under_way
-        return self._abort() if needs_abort and self._is_link_up else []
+        return self._abort_once()
 
     def _deferred(self) -> list[fx.Effect]:
         self._move(Trigger.DEFERRED)
@@ -263,6 +262,11 @@ class Turn:
         return [self._arm(fx.DeadlineKind.RESEND, self._resends)]
 
     def _run_ended(self, event: ev.RunEnded) -> list[fx.Effect]:
+        if self._is_probed and self.state is not TurnState.CANCELLING:
+            if self._early_end is not None:
+                return []
+            self._early_end = event
+            return [self._arm(fx.DeadlineKind.PROBE)]
         self._move(_OF_END[event.kind])
         effects = self._view.thought(event.thought) if event.thought is not None else []
         # 2026.6.11 keeps a failed run until its second end, and a stopped one for a moment.
@@ -284,17 +288,25 @@ class Turn:
         return self._accepted(Trigger.PROGRESS) + self._view.progress(event)
 
     def _reported(self, event: ev.RunReported) -> list[fx.Effect]:
+        if event.run_id != self.run_at_gateway or (event.is_foreign and self._is_resumed):
+            return []  # of the run before the gateway's restart, or of somebody else's after it
+        self._is_probed = False
         effects = self._view.ended_tools(event.ended_tools)
+        if self._early_end is not None:
+            effects += self._view.caught_up(event.snapshot)
+            return effects + self._run_ended(self._early_end)
         match event.state:
             case ev.RunState.RUNNING:
-                self._is_acknowledged = True
                 self.doubts = 0
                 self._move(Trigger.PROBE_RUNNING)
-                return [fx.Disarm(), *effects, *self._view.caught_up(event.snapshot)]
-            case ev.RunState.NOT_TAKEN if (
-                not self._is_acknowledged and self.state is TurnState.PROBING
-            ):
-                return effects + self._send()
+                return self._taken() + effects + self._view.caught_up(event.snapshot)
+            case ev.RunState.NOT_TAKEN if self._may_send_again():
+                if self._poison is None:
+                    return effects + self._send()
+                self._move(Trigger.ERRORED)
+                return effects + self._end(self._poison)
+            case ev.RunState.CUT if self.state is TurnState.PROBING:
+                return effects + self._cut(event.resumed_as or self._candidate)
             case _ if self._is_doubted_again(event.state):
                 self._move(Trigger.ERRORED)
             case _:
@@ -303,12 +315,34 @@ class Turn:
             return effects  # the run's own events went on meanwhile; they know better
         return effects + self._end(endings.report_ending(event), snapshot=event.snapshot)
 
+    def run_seen(self, run_id: RunId) -> list[fx.Effect]:
+        """A run that nobody here began is at work in the session. After a restart of the gateway
+        it may be this turn's work, which the gateway has taken up again by itself."""
+        if self.state is not TurnState.PROBING:
+            return []
+        self._candidate = run_id
+        return self._cut(run_id) if self._is_cut else []
+
+    def _cut(self, resumed_as: RunId | None) -> list[fx.Effect]:
+        """The gateway was restarted in the middle of the run, and may go on with it."""
+        self._is_cut = True
+        if resumed_as is None:
+            return [self._arm(fx.DeadlineKind.RESUME)]
+        self._is_cut = False
+        self._is_resumed = True
+        self._is_probed = True
+        self.run_at_gateway = resumed_as
+        effects: list[fx.Effect] = [fx.Record("resumed", {"runId": resumed_as})]
+        effects.append(fx.Follow(resumed_as))
+        effects += self._view.resumed(resumed_as)
+        return [*effects, self._probe(), self._arm(fx.DeadlineKind.PROBE)]
+
     def _may_send_again(self) -> bool:
         return self.state is TurnState.PROBING and not self._is_acknowledged
 
     def _is_doubted_again(self, state: ev.RunState) -> bool:
         """Whether the gateway has denied twice to know a run that says nothing."""
-        is_doubt = state in (ev.RunState.NOT_TAKEN, ev.RunState.UNKNOWN)
+        is_doubt = state in (ev.RunState.NOT_TAKEN, ev.RunState.UNKNOWN, ev.RunState.CUT)
         if is_doubt and self.state is TurnState.RUNNING:
             self.doubts += 1
         return self.doubts > 1
@@ -317,6 +351,8 @@ class Turn:
 
     def permission_asked(self, asked: ev.PermissionAsked) -> list[fx.Effect]:
         """The gateway asks for a decision within this run."""
+        if self.is_foreign:
+            return []  # its own client is asked
         if self.state.is_final or self.state is TurnState.CANCELLING:
             return self.permissions.refuse(asked)
         return self._view.begin_message() + self.permissions.asked(asked)
@@ -333,7 +369,10 @@ class Turn:
         if serial != self._serial:
             return []
         match kind:
-            case fx.DeadlineKind.DRAIN | fx.DeadlineKind.LINGER:
+            case fx.DeadlineKind.DRAIN:
+                # Still not acknowledged: an abort that might overtake it is better than none.
+                return self._abort_once() + self._over()
+            case fx.DeadlineKind.LINGER:
                 return self._over()
             case fx.DeadlineKind.RESEND:
                 return self._send()
@@ -346,53 +385,11 @@ class Turn:
             case fx.DeadlineKind.ACKNOWLEDGE:
                 self._move(Trigger.DEADLINE)
                 return self._abort() + self._end(endings.unacknowledged(), False)
-            case fx.DeadlineKind.RECONNECT | fx.DeadlineKind.PROBE:
+            case fx.DeadlineKind.PROBE if self._early_end is not None:
+                self._is_probed = False
+                return self._run_ended(self._early_end)
+            case fx.DeadlineKind.RECONNECT | fx.DeadlineKind.PROBE | fx.DeadlineKind.RESUME:
                 self._move(Trigger.DEADLINE)
                 return self._end(endings.lost())
             case _:
                 assert_never(kind)
-
-    # --- endings -------------------------------------------------------------------------
-
-    def _end(
-        self, how: Ending, is_over: bool = True, *, snapshot: str | None = None
-    ) -> list[fx.Effect]:
-        """Close what is open, show the last text and the notice, answer."""
-        self.is_over = is_over
-        was_cancelled = self.state is TurnState.CANCELLED
-        effects = self._view.close(failed=self.state is not TurnState.DONE, snapshot=snapshot)
-        if how.notice and not (was_cancelled and self._is_cancel_wanted):
-            effects += self._view.notice(how.notice)
-        elif self._view.is_empty and self.state is TurnState.DONE:
-            effects += self._view.notice(endings.NO_REPLY)
-        if was_cancelled:
-            return effects + self._settle(fx.Answer("cancelled"))
-        if how.error is not None:
-            return effects + self._settle(fx.Reject(how.error))
-        return effects + self._settle(fx.Answer(how.stop_reason or "end_turn"))
-
-    def _settle(self, answer: fx.Answer | fx.Reject) -> list[fx.Effect]:
-        outcome = fx.Record("outcome", endings.outcome(answer))
-        effects = [*self.permissions.deny_all(), outcome, answer]
-        if self.is_over:
-            return [*effects, fx.Disarm(), fx.Release(self.run_id)]
-        kind = fx.DeadlineKind.LINGER if self._winds_down else fx.DeadlineKind.DRAIN
-        return [*effects, self._arm(kind)]
-
-    def _over(self) -> list[fx.Effect]:
-        self.is_over = True
-        return [fx.Disarm(), fx.Release(self.run_id)]
-
-    def _abort(self) -> list[fx.Effect]:
-        self._is_cancel_wanted = True
-        self._is_abort_under_way = True
-        return [fx.Send(AbortRun(self.run_id, self.session_key))]
-
-    # --- state ---------------------------------------------------------------------------
-
-    def _move(self, trigger: Trigger) -> None:
-        self.state = next_state(self.state, trigger)
-
-    def _arm(self, kind: fx.DeadlineKind, attempt: int = 0) -> fx.Arm:
-        self._serial += 1
-        return fx.Arm(kind, self._serial, attempt)

@@ -40,6 +40,7 @@ class OpenPermissions:
         self._run_id = run_id
         self._tools = tools
         self._open: dict[ApprovalId, _Open] = {}
+        self._known: set[ApprovalId] = set()
 
     @property
     def is_waiting(self) -> bool:
@@ -47,9 +48,11 @@ class OpenPermissions:
         return any(permission.decision is None for permission in self._open.values())
 
     def asked(self, asked: PermissionAsked) -> list[Effect]:
-        """Ask the editor, once per approval: the gateway may announce one over two streams."""
-        if asked.approval_id in self._open:
+        """Ask the editor, once per approval: the gateway may announce one over two streams, and
+        once more after a reconnect."""
+        if asked.approval_id in self._known:
             return []
+        self._known.add(asked.approval_id)
         self._open[asked.approval_id] = _Open(asked)
         tool_call_id = asked.tool_call_id or self._tools.match_command(asked.command)
         effects: list[Effect] = []

@@ -11,7 +11,14 @@ from typing import Any, NamedTuple, Protocol
 
 from acp_bridge.core.effects import Record
 from acp_bridge.ids import Generation, Json, RunId, SessionId
-from acp_bridge.wire.acp import ListedSessions, NewSession, OpenedSession, Prompt
+from acp_bridge.wire.acp import (
+    ListedSessions,
+    NewSession,
+    OpenedSession,
+    Prompt,
+    SetMode,
+    SetOption,
+)
 
 
 class Entry(NamedTuple):
@@ -23,6 +30,8 @@ class Entry(NamedTuple):
     generation: Generation | None = None
     key: str | None = None
     """A stable identity: a second entry of the session with the same one is not recorded."""
+    offset: int | None = None
+    """Of a chunk: how many characters of its text were shown before it."""
 
 
 class Outbox(Protocol):
@@ -96,7 +105,8 @@ class Editor(Protocol):
 class Handlers(Protocol):
     """What the editor may call. Parameters are read and checked before they get here.
 
-    Each capability that ``initialize`` advertises has its method here, and only those.
+    Each capability that ``initialize`` advertises has its method here, and only those; modes and
+    options are advertised by the sessions that have some.
     """
 
     async def initialize(self, params: Json) -> Json:
@@ -133,3 +143,9 @@ class Handlers(Protocol):
 
     async def close_session(self, session_id: SessionId) -> Json:
         """The ``session/close`` result; a running turn is cancelled first."""
+
+    async def set_mode(self, request: SetMode) -> Json:
+        """The ``session/set_mode`` result, once the gateway has accepted the mode."""
+
+    async def set_option(self, request: SetOption) -> Json:
+        """The ``session/set_config_option`` result: all options with the values that hold now."""

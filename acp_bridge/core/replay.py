@@ -45,6 +45,9 @@ INTERRUPTED: Final = (
 )
 
 
+INCOMPLETE: Final = "(Not all of this session was recorded.)"
+
+
 class Recorded(NamedTuple):
     """One entry of the ledger, as far as a replay needs it."""
 
@@ -62,17 +65,59 @@ class _Group(NamedTuple):
 
 
 def replay_updates(
-    entries: Sequence[Recorded], *, running: Collection[RunId] = (), trimmed: int = 0
+    entries: Sequence[Recorded],
+    *,
+    running: Collection[RunId] = (),
+    trimmed: int = 0,
+    complete: bool = True,
 ) -> list[Json]:
     """The updates of a load, in order. ``running`` are runs that go on after it; ``trimmed`` is
-    how many entries were dropped at the head of the session."""
+    how many entries were dropped at the head of the session, and ``complete`` says whether all
+    else was recorded."""
     shown: list[Json] = []
     if trimmed:
         text = f"(The beginning of this session, {trimmed} entries, is no longer kept.)"
         shown.append(updates.message_chunk(text, "trimmed"))
+    elif not complete:
+        shown.append(updates.message_chunk(INCOMPLETE, "incomplete"))
     for group in _groups(entries):
         shown += _Turn(group, is_running=group.run_id in running).updates()
     return shown
+
+
+def distinct(entries: Iterable[Recorded]) -> list[Recorded]:
+    """The entries without what several processes have recorded of one turn: each part of a text
+    once, by its place in it, and one prompt a run, the editor's own rather than the gateway's."""
+    kept: list[Recorded] = []
+    prompts: dict[RunId, int] = {}
+    reached: dict[tuple[RunId, str], int] = {}
+    for entry in entries:
+        if entry.run_id is None:
+            kept.append(entry)
+        elif entry.kind == "update" and "until" in entry.payload:
+            if (fresh := _fresh(entry.run_id, entry.payload, reached)) is not None:
+                kept.append(entry._replace(payload=fresh))
+        elif entry.kind != "prompt" or entry.run_id not in prompts:
+            if entry.kind == "prompt":
+                prompts[entry.run_id] = len(kept)
+            kept.append(entry)
+        elif kept[prompts[entry.run_id]].payload.get("source") == "gateway":
+            kept[prompts[entry.run_id]] = entry
+    return kept
+
+
+def _fresh(run_id: RunId, payload: Json, reached: dict[tuple[RunId, str], int]) -> Json | None:
+    """A chunk as it was shown, without what was there before; None if nothing is left."""
+    update = {name: value for name, value in payload.items() if name not in ("offset", "until")}
+    track = run_id, str(payload.get("messageId")).rpartition(":")[0]
+    before, offset, until = reached.get(track, 0), payload["offset"], payload["until"]
+    if until <= before:
+        return None
+    reached[track] = until
+    if offset >= before:
+        return update
+    text = update["content"]["text"][before - offset :]
+    return {**update, "content": {**update["content"], "text": text}}
 
 
 def open_runs(entries: Iterable[Recorded]) -> list[RunId]:
@@ -86,6 +131,22 @@ def open_runs(entries: Iterable[Recorded]) -> list[RunId]:
         elif entry.kind == "outcome" and entry.run_id in begun:
             begun[entry.run_id] = False
     return [run_id for run_id, is_open in begun.items() if is_open]
+
+
+def last_usage(entries: Iterable[Recorded]) -> Json | None:
+    """The last token counts that were shown."""
+    shown = (entry.payload for entry in entries if entry.kind == "update")
+    found = [each for each in shown if each.get("sessionUpdate") == "usage_update"]
+    return found[-1] if found else None
+
+
+def runs_at_gateway(entries: Iterable[Recorded]) -> dict[RunId, RunId]:
+    """The runs that the gateway has taken up again under another name, with that name."""
+    return {
+        entry.run_id: RunId(entry.payload["runId"])
+        for entry in entries
+        if entry.kind == "resumed" and entry.run_id is not None
+    }
 
 
 def _groups(entries: Iterable[Recorded]) -> list[_Group]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from acp_bridge.core.options import Shown
 from acp_bridge.errors import SessionNotFound, SessionRateLimited
 from acp_bridge.ids import Json, SessionId, SessionKey
 
@@ -29,6 +30,7 @@ class Session:
     prefix_cwd: bool = True
     title: str | None = None
     usage: tuple[int, int, float | None] | None = None
+    shown: Shown = field(default_factory=Shown)
 
 
 class SessionOptions(NamedTuple):
@@ -43,6 +45,8 @@ class SessionOptions(NamedTuple):
     provenance: str = "off"
     delete_at_gateway: bool = False
     """Whether ``session/delete`` also deletes the gateway's session."""
+    shows_foreign: bool = True
+    """Whether turns of other clients are shown as they happen."""
 
 
 class Route(NamedTuple):
@@ -131,6 +135,10 @@ class Sessions:
     def find(self, session_id: SessionId) -> Session | None:
         """The session, or None."""
         return self._sessions.get(session_id)
+
+    def all(self) -> list[Session]:
+        """All sessions, the oldest first."""
+        return list(self._sessions.values())
 
     def remove(self, session_id: SessionId) -> None:
         """Forget a session; unknown ids are ignored."""

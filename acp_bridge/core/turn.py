@@ -82,6 +82,7 @@ class Trigger(StrEnum):
     PROBE_RUNNING = "probe: running"
     PROBE_NOT_TAKEN = "probe: not taken"
     PROBE_UNKNOWN = "probe: unknown"
+    PROBE_CUT = "probe: cut by a restart"
     DEADLINE = "deadline"
     DETACHED = "detached"
 
@@ -122,6 +123,7 @@ TABLE: Final[dict[TurnState, dict[Trigger, TurnState]]] = {
         T.PROBE_RUNNING: S.RUNNING,
         T.PROBE_NOT_TAKEN: S.RUNNING,
         T.PROBE_UNKNOWN: S.RUNNING,
+        T.PROBE_CUT: S.RUNNING,
         T.DETACHED: S.FAILED,
     },
     S.CANCELLING: {
@@ -137,6 +139,7 @@ TABLE: Final[dict[TurnState, dict[Trigger, TurnState]]] = {
         T.PROBE_RUNNING: S.CANCELLING,
         T.PROBE_NOT_TAKEN: S.CANCELLED,
         T.PROBE_UNKNOWN: S.CANCELLED,
+        T.PROBE_CUT: S.CANCELLED,
         T.DEADLINE: S.CANCELLED,
     },
     S.SUSPENDED: {
@@ -156,6 +159,7 @@ TABLE: Final[dict[TurnState, dict[Trigger, TurnState]]] = {
         T.PROBE_RUNNING: S.RUNNING,
         T.PROBE_NOT_TAKEN: S.FAILED,
         T.PROBE_UNKNOWN: S.FAILED,
+        T.PROBE_CUT: S.PROBING,
         T.DEADLINE: S.FAILED,
         T.DETACHED: S.FAILED,
     },

@@ -16,6 +16,7 @@ from acp_bridge.core.tool_calls import ToolCalls
 from acp_bridge.ids import Json, RunId, ToolCallId
 from acp_bridge.wire import updates
 
+RESUMED: Final = "(The gateway was restarted and went on with this turn by itself.)"
 OUTAGE: Final = "(The connection to the gateway is lost; reconnecting…)"
 OUTAGE_OVER: Final = "(The connection to the gateway is back.)"
 
@@ -52,11 +53,13 @@ class TurnView:
     """Text, thoughts and tool calls of one turn. Each method returns what to show."""
 
     def __init__(self, run_id: RunId, tools: ToolCalls) -> None:
-        self._run_id = run_id
+        self._name = run_id
+        """Names the messages."""
         self._text = TextTrack()
         self._thoughts = ThoughtTrack()
         self._tools = tools
         self._tells_outage = False
+        self._outages = 0
         self.is_empty = True
         """Whether the editor has seen nothing of this turn."""
 
@@ -117,43 +120,61 @@ class TurnView:
             *self._say(self._text.finish(snapshot)),
         ]
 
+    def resumed(self, run_id: RunId) -> list[Effect]:
+        """The gateway goes on with the work after a restart, as a run of its own."""
+        effects = [
+            *self.close(failed=True, snapshot=None),
+            *self.notice(f"{RESUMED}\n\n", "resumed"),
+        ]
+        self._name = run_id
+        self._text, self._thoughts = TextTrack(), ThoughtTrack()
+        return effects
+
     def outage(self) -> list[Effect]:
         """Say, once in an outage, that the connection is lost."""
         if self._tells_outage:
             return []
         self._tells_outage = True
-        return self._between(OUTAGE)
+        self._outages += 1
+        return self._between(OUTAGE, f"outage:{self._outages}")
 
     def outage_over(self) -> list[Effect]:
         """Say that the connection is back, if its loss was told."""
         if not self._tells_outage:
             return []
         self._tells_outage = False
-        return self._between(OUTAGE_OVER)
+        return self._between(OUTAGE_OVER, f"outage over:{self._outages}")
 
-    def _between(self, text: str) -> list[Effect]:
+    def _between(self, text: str, what: str) -> list[Effect]:
         """A notice in the middle of what the agent says."""
-        effects = self.notice(f"{text}\n\n")
+        effects = self.notice(f"{text}\n\n", what)
         self._text.split_message()
         self._thoughts.split_message()
         return effects
 
-    def notice(self, text: str) -> list[Effect]:
+    def notice(self, text: str, what: str = "end") -> list[Effect]:
         """A line of the bridge's or the gateway's own, as a message of its own. It begins a new
         paragraph also where an editor puts all text of a turn together."""
         if not self.is_empty:
             text = "\n\n" + text
-        return self._show([updates.message_chunk(text, f"{self._run_id}:notice")])
+        name = f"{self._name}:notice:{what}"
+        return self._shown([Show(updates.message_chunk(text, name), key=name)])
 
     def _say(self, chunks: Iterable[Chunk]) -> list[Effect]:
-        return self._show(
-            updates.message_chunk(chunk.text, f"{self._run_id}:text:{chunk.message_index}")
+        return self._shown(
+            Show(
+                updates.message_chunk(chunk.text, f"{self._name}:text:{chunk.message_index}"),
+                chunk.offset,
+            )
             for chunk in chunks
         )
 
     def _think(self, chunks: Iterable[Chunk]) -> list[Effect]:
-        return self._show(
-            updates.thought_chunk(chunk.text, f"{self._run_id}:thought:{chunk.message_index}")
+        return self._shown(
+            Show(
+                updates.thought_chunk(chunk.text, f"{self._name}:thought:{chunk.message_index}"),
+                chunk.offset,
+            )
             for chunk in chunks
         )
 
@@ -163,6 +184,9 @@ class TurnView:
         return self._show(news)
 
     def _show(self, shown: Iterable[Json]) -> list[Effect]:
-        effects: list[Effect] = [Show(update) for update in shown]
+        return self._shown(Show(update) for update in shown)
+
+    def _shown(self, shown: Iterable[Show]) -> list[Effect]:
+        effects: list[Effect] = list(shown)
         self.is_empty = self.is_empty and not effects
         return effects

@@ -20,12 +20,16 @@ class Turns:
     def __init__(self) -> None:
         self._by_run: dict[RunId, Turn] = {}
         self._by_session: dict[SessionId, Turn] = {}
+        self._by_other_name: dict[RunId, Turn] = {}
+        """Turns whose work the gateway has taken up as another run."""
         self._queues: dict[SessionKey, deque[Turn]] = {}
 
     def add(self, turn: Turn) -> bool:
-        """Enter a turn; it becomes its session's live one. True if it may run at once."""
+        """Enter a turn; it becomes its session's live one, unless it is another client's. True if
+        it may run at once."""
         self._by_run[turn.run_id] = turn
-        self._by_session[turn.session_id] = turn
+        if not turn.is_foreign:
+            self._by_session[turn.session_id] = turn
         queue = self._queues.setdefault(turn.session_key, deque())
         queue.append(turn)
         return queue[0] is turn
@@ -33,6 +37,8 @@ class Turns:
     def release(self, turn: Turn) -> Turn | None:
         """The turn's run is over. Returns the turn that may run next, if that changes."""
         self._by_run.pop(turn.run_id, None)
+        for name in [name for name, owner in self._by_other_name.items() if owner is turn]:
+            del self._by_other_name[name]
         if self._by_session.get(turn.session_id) is turn:
             del self._by_session[turn.session_id]
         queue = self._queues.get(turn.session_key)
@@ -52,11 +58,15 @@ class Turns:
 
     def by_run(self, run_id: RunId) -> Turn | None:
         """The turn of a run; None for one that has no turn any more, or never had one here."""
-        return self._by_run.get(run_id)
+        return self._by_run.get(run_id) or self._by_other_name.get(run_id)
+
+    def follow(self, run_id: RunId, turn: Turn) -> None:
+        """The turn's work goes on as that run."""
+        self._by_other_name[run_id] = turn
 
     def has(self, run_id: RunId) -> bool:
         """Whether a turn of this process has that run."""
-        return run_id in self._by_run
+        return self.by_run(run_id) is not None
 
     def running_with_key(self, session_key: SessionKey) -> Turn | None:
         """The turn whose run is at the gateway in this session, or None."""

@@ -8,6 +8,7 @@ import re
 from collections.abc import Awaitable
 
 from acp_bridge.demo.hub import ADMIN, APPROVALS, WRITE, Connection, Hub, Refusal
+from acp_bridge.demo.options import OptionMethods
 from acp_bridge.demo.runs import RunContext, Script
 from acp_bridge.demo.session_rpc import Method, Result, SessionMethods, missing_scope, text_of
 from acp_bridge.demo.sessions import canonical_key
@@ -65,6 +66,7 @@ class Methods:
             "exec.approval.get": (APPROVALS, self._approval_get),
             "exec.approval.resolve": (APPROVALS, self._approval_resolve),
             **SessionMethods(hub).table,
+            **OptionMethods(hub).table,
         }
 
     def call(self, connection: Connection, method: str, params: Json) -> Result | Awaitable[Result]:

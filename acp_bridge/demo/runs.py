@@ -9,6 +9,7 @@ from typing import Any
 
 from acp_bridge.demo.frames import RunFrames, RunRows, assistant
 from acp_bridge.demo.hub import APPROVAL_CAPS, Connection, Hub
+from acp_bridge.demo.options import change, check
 from acp_bridge.demo.sessions import Session
 from acp_bridge.demo.tools import ApprovalDetails, ToolCall, denial
 from acp_bridge.ids import Json
@@ -77,6 +78,11 @@ class RunContext:
     async def sleep(self, seconds: float) -> None:
         """Wait, at the gateway's pace; a pace of 0 only lets others run."""
         await asyncio.sleep(seconds * self._hub.pace)
+
+    def choose(self, changes: Json) -> None:
+        """Change the session's settings, as commands do. Raises ``Refusal``."""
+        check(changes, self._session.model)
+        change(self._session, changes)
 
     # Text, thoughts, plans
 

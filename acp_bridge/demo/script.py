@@ -6,6 +6,7 @@ import re
 from collections.abc import Awaitable, Callable
 from pathlib import PurePosixPath
 
+from acp_bridge.demo.hub import Refusal
 from acp_bridge.demo.rpc import bare_prompt, working_directory
 from acp_bridge.demo.runs import RunContext
 
@@ -51,7 +52,7 @@ What the demo agent understands:
 - `tool`: calls a tool
 - `ask`: asks for a permission
 - `fail`: fails, as a broken model would
-- `/help`, `/status`: answered by the gateway itself
+- `/help`, `/status`, `/think LEVEL`: answered by the gateway itself
 - `/stop`: stops what runs
 - anything else: the whole tour"""
 
@@ -145,6 +146,15 @@ async def _status(run: RunContext, _rest: str) -> None:
     )
 
 
+async def _think_level(run: RunContext, level: str) -> None:
+    try:
+        run.choose({"thinkingLevel": level})
+    except Refusal as refusal:
+        await run.final_only(f"That cannot be: {refusal}")
+        return
+    await run.final_only(f"Thinking level set to {level}.")
+
+
 _ACTS: dict[str, Callable[[RunContext, str], Awaitable[None]]] = {
     "say": _repeat,
     "slow": _slow,
@@ -154,6 +164,7 @@ _ACTS: dict[str, Callable[[RunContext, str], Awaitable[None]]] = {
     "fail": _fail,
     "/help": _help,
     "/status": _status,
+    "/think": _think_level,
 }
 
 

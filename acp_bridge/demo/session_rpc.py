@@ -7,7 +7,7 @@ from typing import Any
 
 from acp_bridge.demo.history import shown_activity, shown_rows
 from acp_bridge.demo.hub import ADMIN, READ, WRITE, Connection, Hub, Refusal
-from acp_bridge.demo.sessions import CONTEXT_TOKENS, MODEL, THINKING, Session, canonical_key
+from acp_bridge.demo.sessions import CONTEXT_TOKENS, MODEL, Session, canonical_key, thinking
 from acp_bridge.ids import Json
 
 Result = Json | list[Json]
@@ -17,7 +17,7 @@ Method = Callable[[Connection, Json], Result | Awaitable[Result]]
 _DEFAULT_LIMIT = 100
 _HISTORY_LIMIT = 1000
 _MAIN = "agent:main:main"
-_DEFAULTS: Json = {**MODEL, "contextTokens": CONTEXT_TOKENS, **THINKING}
+_DEFAULTS: Json = {**MODEL, "contextTokens": CONTEXT_TOKENS, **thinking()}
 
 
 def text_of(params: Json, name: str, method: str) -> str:
@@ -50,7 +50,6 @@ class SessionMethods:
             "sessions.resolve": (READ, self._sessions_resolve),
             "sessions.get": (READ, self._sessions_get),
             "sessions.create": (WRITE, self._sessions_create),
-            "sessions.patch": (ADMIN if self._is_old else WRITE, self._sessions_patch),
             "sessions.reset": (ADMIN, self._sessions_reset),
             "sessions.delete": (ADMIN, self._sessions_delete),
             "sessions.subscribe": (READ, self._sessions_subscribe),
@@ -65,14 +64,15 @@ class SessionMethods:
         session = self._hub.sessions.get(canonical_key(key))
         is_known = session is not None
         session = session or Session(canonical_key(key), 0)
+        row = session.row()
         rows = shown_rows(session.messages, is_old=self._is_old)
         answer: Json = {
             "sessionKey": key,
             **({"sessionId": session.session_id} if is_known else {}),
             "messages": rows[-limit:],
             "defaults": _DEFAULTS,
-            "sessionInfo": session.row(),
-            "thinkingLevel": session.settings.get("thinkingLevel", "medium"),
+            "sessionInfo": row,
+            "thinkingLevel": row.get("thinkingLevel", row["thinkingDefault"]),
         }
         if not self._is_old:
             total = len(session.messages)
@@ -144,26 +144,6 @@ class SessionMethods:
             "entry": session.entry(),
             "runStarted": False,
             **self._resolved(),
-        }
-
-    def _sessions_patch(self, connection: Connection, params: Json) -> Result:
-        session = self._hub.session(text_of(params, "key", "sessions.patch"))
-        changes = {name: value for name, value in params.items() if name != "key"}
-        if "elevatedLevel" in changes and not connection.has_scope(ADMIN):
-            raise missing_scope(self._hub, ADMIN)
-        level = changes.get("thinkingLevel", "off")
-        if level not in THINKING["thinkingOptions"]:
-            allowed = "|".join(THINKING["thinkingOptions"])
-            raise Refusal(f"invalid thinkingLevel (use {allowed})")
-        session.label = changes.pop("label", session.label)
-        session.settings |= changes
-        session.updated_at = self._hub.clock()
-        return {
-            "ok": True,
-            "path": "(memory)",
-            "key": session.key,
-            "entry": session.entry(),
-            "resolved": {**MODEL, "agentRuntime": {"id": "auto", "source": "implicit"}},
         }
 
     def _sessions_reset(self, _connection: Connection, params: Json) -> Result:

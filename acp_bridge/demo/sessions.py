@@ -10,13 +10,20 @@ from acp_bridge.ids import Json
 
 MODEL: Json = {"modelProvider": "demo", "model": "canned-1"}
 CONTEXT_TOKENS = 128_000
+MODELS = {"canned-1": "Canned", "canned-plain": "Canned, without thoughts"}
+"""The models of the demo and their titles."""
 _LEVELS = ("off", "minimal", "low", "medium", "high")
-THINKING: Json = {
-    "thinkingLevels": [{"id": level, "label": level} for level in _LEVELS],
-    "thinkingOptions": list(_LEVELS),
-    "thinkingDefault": "medium",
-}
 _TITLE_LENGTH = 60
+
+
+def thinking(model: str | None = None) -> Json:
+    """How much a model can think, as rows and lists carry it."""
+    levels, default = (("off",), "off") if model == "canned-plain" else (_LEVELS, "medium")
+    return {
+        "thinkingLevels": [{"id": level, "label": level} for level in levels],
+        "thinkingOptions": list(levels),
+        "thinkingDefault": default,
+    }
 
 
 def canonical_key(key: str) -> str:
@@ -44,6 +51,7 @@ class Session:
     updated_at: int
     session_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     label: str | None = None
+    model: str = "canned-1"
     settings: Json = field(default_factory=dict)
     messages: list[Json] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
@@ -99,6 +107,11 @@ class Session:
                 return str(message.get("content", ""))[:_TITLE_LENGTH]
         return self.key
 
+    @property
+    def names(self) -> Json:
+        """The session's model and who provides it."""
+        return {**MODEL, "model": self.model}
+
     def row(self) -> Json:
         """The session as ``sessions.list``, ``chat.history`` and tool events carry it."""
         row: Json = {
@@ -109,13 +122,13 @@ class Session:
             "sessionId": self.session_id,
             "systemSent": True,
             "abortedLastRun": self.aborted_last_run,
-            **THINKING,
-            "effectiveFastMode": False,
+            **thinking(self.model),
+            "effectiveFastMode": self.settings.get("fastMode", False),
             "effectiveFastModeSource": "default",
             "fastAutoOnSeconds": 60,
             "totalTokensFresh": self.usage.total is not None,
             "estimatedCostUsd": self.usage.cost_usd,
-            **MODEL,
+            **self.names,
             "agentRuntime": {"id": "auto", "source": "implicit"},
             "contextTokens": self.usage.context,
             "hasActiveRun": self.is_active,
@@ -147,7 +160,7 @@ class Session:
 def flattened(session: Session) -> Json:
     """A row beside a copy of itself, as session and tool events drag it along."""
     row = session.row()
-    beside = {name: value for name, value in row.items() if name not in {"key", *THINKING}}
+    beside = {name: value for name, value in row.items() if name not in {"key", *thinking()}}
     for only_inside in ("agentRuntime", "effectiveFastMode", "hasActiveRun"):
         beside.pop(only_inside, None)
     beside.pop("effectiveFastModeSource", None)

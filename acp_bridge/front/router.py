@@ -47,6 +47,10 @@ REQUESTS: dict[str, Callable[[Handlers, Any], Awaitable[Json]]] = {
     "session/list": lambda handlers, params: handlers.list_sessions(acp.read_list(params)),
     "session/delete": lambda handlers, params: handlers.delete_session(acp.read_session_id(params)),
     "session/close": lambda handlers, params: handlers.close_session(acp.read_session_id(params)),
+    "session/set_mode": lambda handlers, params: handlers.set_mode(acp.read_set_mode(params)),
+    "session/set_config_option": lambda handlers, params: handlers.set_option(
+        acp.read_set_option(params)
+    ),
 }
 """Requests that are answered by what the handler returns."""
 

@@ -18,7 +18,8 @@ _EFFECTS = {
     READ: "answers cannot be received",
     WRITE: "prompts cannot be sent",
     APPROVALS: "requests for permission are not shown, so commands that need one wait or fail",
-    ADMIN: "sessions cannot be reset, and the provenance of prompts is not sent",
+    ADMIN: "sessions cannot be reset, some of their options not be changed, and the provenance of"
+    " prompts is not sent",
 }
 
 

@@ -53,6 +53,21 @@ class Prompt(NamedTuple):
     meta: Json = NOTHING
 
 
+class SetMode(NamedTuple):
+    """``session/set_mode``."""
+
+    session_id: SessionId
+    mode_id: str
+
+
+class SetOption(NamedTuple):
+    """``session/set_config_option``."""
+
+    session_id: SessionId
+    config_id: str
+    value: str
+
+
 def negotiate_version(value: Any) -> int:
     """The version to answer ``initialize`` with.
 
@@ -107,6 +122,20 @@ def read_prompt(params: Any) -> Prompt:
     if not isinstance(blocks, list):
         raise _invalid("prompt", "must be a list of content blocks")
     return Prompt(session_id, tuple(blocks), _object(params.get("_meta")))
+
+
+def read_set_mode(params: Any) -> SetMode:
+    """``session/set_mode``. Raises ``InvalidParams`` unless both members are strings."""
+    params = read_params(params)
+    return SetMode(read_session_id(params), _string(params, "modeId"))
+
+
+def read_set_option(params: Any) -> SetOption:
+    """``session/set_config_option``. Raises ``InvalidParams`` unless all members are strings: no
+    option of ours is a boolean."""
+    params = read_params(params)
+    config_id = _string(params, "configId")
+    return SetOption(read_session_id(params), config_id, _string(params, "value"))
 
 
 def read_method_id(params: Any) -> str:

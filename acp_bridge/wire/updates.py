@@ -130,6 +130,12 @@ def usage(used: int, size: int, cost_usd: float | None = None) -> Json:
     return update
 
 
+def usage_of(update: Json) -> tuple[int, int, float | None]:
+    """The numbers of a :func:`usage` update."""
+    cost = update.get("cost")
+    return update["used"], update["size"], cost["amount"] if cost else None
+
+
 def session_info(title: str | None, updated_at: str | None) -> Json:
     """What is new about the session; ``updated_at`` is ISO 8601. None means unchanged."""
     changed = {
@@ -140,6 +146,21 @@ def session_info(title: str | None, updated_at: str | None) -> Json:
         "sessionUpdate": "session_info_update",
         **{name: value for name, value in changed.items() if value is not None},
     }
+
+
+def config_options(options: Iterable[Json]) -> Json:
+    """The whole list of config options, as the answer to ``session/new`` has it."""
+    return {"sessionUpdate": "config_option_update", "configOptions": [*options]}
+
+
+def current_mode(mode_id: str) -> Json:
+    """Another mode holds; it is one of those that the session was opened with."""
+    return {"sessionUpdate": "current_mode_update", "currentModeId": mode_id}
+
+
+def available_commands(commands: Iterable[Json]) -> Json:
+    """The whole list of slash commands."""
+    return {"sessionUpdate": "available_commands_update", "availableCommands": [*commands]}
 
 
 def permission_option(option_id: str, name: str, kind: str) -> Json:

@@ -18,13 +18,19 @@ from acp_bridge.core.commands import (
     SessionFacts,
     StartRun,
 )
-from acp_bridge.core.replay import INTERRUPTED
+from acp_bridge.core.replay import INCOMPLETE, INTERRUPTED
 from acp_bridge.core.sessions import SessionOptions
 from acp_bridge.core.transcript import PastTurn, SaidText, Transcript
-from acp_bridge.errors import GatewayUnreachable, InvalidParams, SessionNotFound
+from acp_bridge.errors import (
+    GatewayUnreachable,
+    HistoryUnavailable,
+    InvalidParams,
+    SessionNotFound,
+)
 from acp_bridge.ids import Json, RunId, SessionId, SessionKey, ToolCallId
+from acp_bridge.wire import updates
 from acp_bridge.wire.acp import ListedSessions, OpenedSession
-from ledger import Limits
+from ledger import Incomplete, LedgerUnreachable, Limits, Replay, RunState
 from ledger.memory import MemoryLedger
 from tests.support.service import PATIENCE, Conversation, conversation
 
@@ -284,6 +290,117 @@ async def test_a_deleted_session_is_gone_and_the_gateways_only_with_the_option(
         assert (await talk.bridge.list_sessions(ListedSessions()))["sessions"] == []
         deleted = [q for q in talk.gateway.requests if isinstance(q, DeleteSession)]
         assert bool(deleted) is option
+
+
+async def test_the_gateways_session_is_deleted_by_its_key_also_in_another_process() -> None:
+    options = SessionOptions(prefix_cwd=False, delete_at_gateway=True)
+    async with conversation() as talk:
+        session = await talk.session()
+        ledger = talk.ledger
+    async with conversation(options=options, ledger=ledger) as later:
+        await later.bridge.delete_session(session)
+        deleted = [q.session_key for q in later.gateway.requests if isinstance(q, DeleteSession)]
+        assert deleted == [f"agent:main:acp-bridge:{session}"]
+
+
+@pytest.mark.parametrize("method", ["load_session", "resume_session"])
+async def test_an_id_that_the_ledger_has_lost_is_found_at_the_gateway(method: str) -> None:
+    own = "agent:main:acp-bridge:lost"
+    async with conversation() as talk:
+        talk.gateway.answers[ResolveSession] = lambda query: (
+            own if query.session_key == own else None
+        )
+        talk.gateway.answers[ReadTranscript] = told(past("r", "question", "answer"))
+        await getattr(talk.bridge, method)(OpenedSession(SessionId("lost"), "/w"))
+        talk.send(SessionId("lost"), "more")
+        assert (await talk.started()).session_key == own
+
+
+class UnreadableLedger(MemoryLedger):
+    """Cannot be read while it is ``away``."""
+
+    away = False
+
+    def read(self, session_id: str) -> Replay | None:
+        if self.away:
+            raise LedgerUnreachable("away")
+        return super().read(session_id)
+
+
+@pytest.mark.parametrize("method", ["load_session", "resume_session"])
+async def test_a_ledger_that_cannot_be_read_costs_no_session_its_key(method: str) -> None:
+    ledger = UnreadableLedger()
+    async with conversation(ledger=ledger) as talk:
+        session = await talk.session()
+        ledger.away = True
+        await getattr(talk.bridge, method)(OpenedSession(session, "/w"))
+        talk.send(session, "more")
+        assert (await talk.started()).session_key == f"agent:main:acp-bridge:{session}"
+    async with conversation(ledger=ledger) as later:
+        with pytest.raises(HistoryUnavailable) as caught:
+            await getattr(later.bridge, method)(OpenedSession(session, "/w"))
+        assert caught.value.retryable
+        with pytest.raises(SessionNotFound):
+            later.send(session, "more")
+
+
+async def test_the_option_for_new_sessions_does_not_move_an_old_one() -> None:
+    async with conversation() as talk:
+        session = await talk.session()
+        ledger = talk.ledger
+    options = SessionOptions(prefix_cwd=False, session_key=SessionKey("main"))
+    async with conversation(options=options, ledger=ledger) as later:
+        await load(later, session)
+        later.send(session, "more")
+        assert (await later.started()).session_key == f"agent:main:acp-bridge:{session}"
+
+
+async def test_a_session_that_was_not_recorded_whole_says_so() -> None:
+    ledger = MemoryLedger()
+    session, _ = await one_turn(ledger)
+    ledger.write([Incomplete(session)])
+    async with conversation(ledger=ledger) as talk:
+        await load(talk, session)
+        assert texts(talk)[0] == INCOMPLETE
+
+
+async def test_the_last_token_counts_are_shown_without_a_gateway_and_not_recorded_again() -> None:
+    ledger = MemoryLedger()
+    session, _ = await one_turn(ledger)
+    key = SessionKey(f"agent:main:acp-bridge:{session}")
+    async with conversation(ledger=ledger) as talk:
+        await load(talk, session)
+        await talk.gateway.emit(ev.SessionChanged(key, 10, 100, 0.5))
+    before = ledger.read(session)
+    async with conversation(ledger=ledger, link=False) as talk:
+        await load(talk, session)
+        await talk.gateway.up()
+        await talk.gateway.emit(ev.SessionChanged(key, 10, 100, 0.5))
+        usages = [u for _, u in talk.outbox.shown if u["sessionUpdate"] == "usage_update"]
+        assert usages == [updates.usage(10, 100, 0.5)]
+    after = ledger.read(session)
+    assert before is not None
+    assert after is not None
+    assert after.entries == before.entries
+    assert after.session.updated_at == before.session.updated_at
+
+
+async def test_a_prompt_sent_offline_waits_for_what_became_of_the_turn_before() -> None:
+    ledger = MemoryLedger()
+    session, run = await one_turn(ledger, ends=False)
+    async with conversation(ledger=ledger, link=False) as talk:
+        await load(talk, session)
+        answer = talk.send(session, "more")
+        await talk.settle()
+        assert not answer.is_answered
+        await talk.gateway.up()
+        assert talk.commands(StartRun) == []
+        await talk.gateway.emit(ev.RunReported(run, ev.RunState.FINISHED, "Hello world"))
+        assert (await talk.started()).message == "more"
+        assert talk.text(session).endswith(" world")
+        replay = ledger.read(session)
+        assert replay is not None
+        assert replay.runs[0].state is RunState.FINISHED
 
 
 @pytest.mark.requirement("C057")

@@ -196,7 +196,8 @@ async def test_a_question_that_was_settled_in_a_gap_is_withdrawn_with_a_line() -
         run, answer, question = await asking(talk)
         await talk.gateway.down()
         await talk.gateway.up()
-        await talk.gateway.emit(ev.ApprovalsListed(frozenset()))
+        report = ev.RunReported(run, ev.RunState.RUNNING)
+        await talk.gateway.emit(ev.ApprovalsListed(frozenset()), report)
         assert question.is_withdrawn
         await talk.gateway.emit(finished(run, "done"))
         assert await answer.stop_reason() == "end_turn"

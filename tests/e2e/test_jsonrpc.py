@@ -313,7 +313,7 @@ async def test_deep_nesting_in_parameters_is_survived(demo: Start, home: Path) -
             b'{"a":' + deep.encode() + b"}}}\n"
         )
         await still_serves(editor)
-        assert len(answers(editor, "deep")) == 1
+        await editor.until(lambda: len(answers(editor, "deep")) == 1, "the answer")
 
 
 @pytest.mark.requirement("ACP-20")

@@ -97,17 +97,17 @@ def test_a_prompt_that_the_killed_gateway_never_wrote_was_not_taken() -> None:
     assert report.state is RunState.NOT_TAKEN
 
 
-def test_a_prompt_that_the_killed_gateway_wrote_is_unknown_not_untaken() -> None:
+def test_a_prompt_that_the_killed_gateway_wrote_was_cut_and_is_not_untaken() -> None:
     history = answers_to(NEW, "restart-kill9", "chat.history")[0]
     assert history["sessionInfo"]["hasActiveRun"] is True  # the gateway resumed under another name
     report = reported(Answers(RunId("run-1"), history, wait=None, whole_rows={}))
-    assert report.state is RunState.UNKNOWN
+    assert report.state is RunState.CUT
 
 
-def test_a_run_cut_after_its_tool_is_unknown_and_keeps_what_is_known() -> None:
+def test_a_run_cut_after_its_tool_keeps_what_is_known() -> None:
     history = answers_to(OLD, "restart-term-after-tool", "chat.history")[0]
     report = reported(Answers(RunId("run-1"), history, wait=None, whole_rows={}))
-    assert (report.state, report.snapshot) == (RunState.UNKNOWN, "Calling a tool.")
+    assert (report.state, report.snapshot) == (RunState.CUT, "Calling a tool.")
     assert len(report.ended_tools) == 1
 
 

@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 
 from acp_bridge.core.commands import (
     AbortRun,
+    ChangeOption,
     DescribeSession,
+    ListCommands,
     ListSessions,
     ProbeRun,
+    ReadOptions,
     ReadTranscript,
     StartRun,
 )
@@ -38,6 +41,8 @@ WORDS = st.sampled_from(
         "idempotencyKey", "run-1:user", "request", "allowedDecisions", "session", "sessionKey",
         "totalTokens", "totalTokensFresh", "retryable", "retryAfterMs", "details", "protocol",
         "auth", "scopes", "policy", "maxPayload", "features", "methods", "runIds",
+        "models", "provider", "model", "modelProvider", "thinkingLevels", "thinkingLevel", "name",
+        "commands", "args", "choices", "value", "acceptsArgs", "seq",
     ]
 )  # fmt: skip
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -47,7 +52,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 )
 EVENT = st.fixed_dictionaries({"type": st.just("event"), "event": WORDS, "payload": JSON})
 ANSWER = st.fixed_dictionaries(
-    {"type": st.just("res"), "id": st.integers(1, 12).map(str), "ok": st.booleans()},
+    {"type": st.just("res"), "id": st.integers(1, 17).map(str), "ok": st.booleans()},
     optional={"payload": JSON, "error": JSON},
 )
 
@@ -64,6 +69,9 @@ def busy() -> OpenClawDialect:
     dialect.send(DescribeSession(KEY), 1, 0.0)
     dialect.send(ListSessions(), 2, 0.0)
     dialect.send(ReadTranscript(KEY), 3, 0.0)
+    dialect.send(ReadOptions(KEY), 4, 0.0)
+    dialect.send(ChangeOption(KEY, "model", "m"), 5, 0.0)
+    dialect.send(ListCommands(KEY), 6, 0.0)
     return dialect
 
 

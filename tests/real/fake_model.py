@@ -17,6 +17,8 @@ from tests.real import model_script as script
 from tests.support.waits import WAIT
 
 MODEL = "fake-1"
+PLAIN_MODEL = "plain-1"
+"""The same without levels of thinking."""
 
 
 @dataclass

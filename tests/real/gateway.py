@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from tests.real.fake_model import MODEL
+from tests.real.fake_model import MODEL, PLAIN_MODEL
 from tests.real.install import Parts
 from tests.support.waits import scaled
 
@@ -148,7 +148,8 @@ class Gateway:
             "maxTokens": 4096,
         }
         api = {"baseUrl": self.model_url, "apiKey": "none", "api": "openai-completions"}
-        return {**api, "models": [model]}
+        plain = {**model, "id": PLAIN_MODEL, "name": "Plain", "reasoning": False}
+        return {**api, "models": [model, plain]}
 
 
 class RunningGateway:

@@ -9,7 +9,14 @@ from typing import Any
 from acp_bridge.core.ports import Responder
 from acp_bridge.errors import SessionNotFound
 from acp_bridge.ids import Json, SessionId
-from acp_bridge.wire.acp import ListedSessions, NewSession, OpenedSession, Prompt
+from acp_bridge.wire.acp import (
+    ListedSessions,
+    NewSession,
+    OpenedSession,
+    Prompt,
+    SetMode,
+    SetOption,
+)
 from tests.support.waits import WAIT
 
 
@@ -79,6 +86,14 @@ class ScriptedHandlers:
         if session_id == "unknown":
             raise SessionNotFound("Session not found: unknown", data={"sessionId": session_id})
         return {}
+
+    async def set_mode(self, request: SetMode) -> Json:
+        await self._enter("set_mode", request)
+        return {}
+
+    async def set_option(self, request: SetOption) -> Json:
+        await self._enter("set_option", request)
+        return {"configOptions": []}
 
     def end_turns(self) -> None:
         """End all open turns as finished, the latest first."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_bridge.core.heal import Addition, additions
+from acp_bridge.core.heal import GAP, Addition, additions
 from acp_bridge.core.replay import Recorded, replay_updates
 from acp_bridge.core.transcript import (
     PastTurn,
@@ -96,7 +96,7 @@ def test_two_runs_that_mask_alike_in_part_are_two() -> None:
 def test_the_rest_of_a_turn_that_ended_unheard_is_added_once() -> None:
     entries = recorded("r1", "hi", "Hello wor", ended=False)
     told = transcript(past("r1", "hi", SaidText("Hello world. ")))
-    assert healed(entries, told) == ["hi", "Hello wor", "ld."]
+    assert healed(entries, told) == ["hi", "Hello world."]
 
     again = entries + [each.record for each in heal(entries, told)]
     assert heal(again, told) == []
@@ -120,6 +120,22 @@ def test_a_foreign_turn_is_added_in_its_place_and_marked() -> None:
         "one", "1", "two", "hm", "2", "three", "3",
     ]  # fmt: skip
     assert "transcript" in texts[3]
+
+
+@pytest.mark.requirement("C064")
+def test_turns_after_a_reset_of_the_session_follow_those_before_it() -> None:
+    entries = recorded("r1", "one", "1") + recorded("r2", "two", "2")
+    told = transcript(past("f1", "three", SaidText("3")), past("f2", "four", SaidText("4")))
+    texts = [text for text in healed(entries, told) if "transcript" not in text]
+    assert texts == ["one", "1", "two", "2", "three", "3", "four", "4"]
+
+
+def test_the_end_of_a_long_transcript_follows_what_is_older_and_the_gap_is_told() -> None:
+    entries = recorded("r1", "one", "1") + recorded("r9", "nine", "9")
+    turns = (past("f7", "seven", SaidText("7")), past("r9", "nine", SaidText("9")))
+    texts = healed(entries, Transcript(turns, None, None, is_whole=False))
+    assert [text for text in texts if len(text) < 9] == ["one", "1", "seven", "7", "nine", "9"]
+    assert GAP in texts[3]
 
 
 def test_what_the_limits_trimmed_is_not_brought_back() -> None:

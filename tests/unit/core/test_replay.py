@@ -89,8 +89,16 @@ def test_terminals_and_stale_state_are_left_out() -> None:
             {"type": "content", "content": {"type": "text", "text": "kept"}},
         ],
     }
-    usage = updates.usage(1, 2)
-    shown = replay_updates([prompt("x"), entry("update", card), entry("update", usage), done()])
+    stale = [
+        entry("update", update)
+        for update in (
+            updates.usage(1, 2),
+            updates.config_options([]),
+            updates.current_mode("high"),
+            updates.available_commands([]),
+        )
+    ]
+    shown = replay_updates([prompt("x"), entry("update", card), *stale, done()])
     assert [u["sessionUpdate"] for u in shown] == ["user_message_chunk", "tool_call"]
     assert [each["type"] for each in shown[1]["content"]] == ["content"]
 

@@ -318,3 +318,18 @@ async def test_a_request_that_ignores_its_cancelling_is_still_answered_once() ->
         assert (await front.answer(1))["result"] == {"sessionId": "late"}
         async with asyncio.timeout(WAIT):
             await front.connection.idle()
+
+
+async def test_the_choices_of_a_session_reach_their_handlers() -> None:
+    async with running_front() as front:
+        await front.initialized()
+        front.call(1, "session/set_mode", sessionId="s1", modeId="high")
+        assert (await front.answer(1))["result"] == {}
+        front.call(2, "session/set_config_option", sessionId="s1", configId="model", value="m")
+        assert (await front.answer(2))["result"] == {"configOptions": []}
+        assert front.handlers.calls[-2:] == [
+            ("set_mode", (S1, "high")),
+            ("set_option", (S1, "model", "m")),
+        ]
+        front.call(3, "session/set_config_option", sessionId="s1", configId="model", value=True)
+        assert code(await front.answer(3)) == -32602

@@ -15,6 +15,8 @@ from acp_bridge.wire.acp import (
     read_params,
     read_prompt,
     read_session_id,
+    read_set_mode,
+    read_set_option,
 )
 
 
@@ -133,3 +135,16 @@ def test_a_refusal_never_repeats_a_value() -> None:
 def test_absent_and_null_params_are_empty() -> None:
     assert read_params(None) == {}
     assert read_params({"a": 1}) == {"a": 1}
+
+
+def test_a_choice_is_read_and_what_is_no_text_refused_by_name() -> None:
+    option = {"sessionId": "s", "configId": "model", "value": "m", "type": "select", "_meta": {}}
+    assert read_set_option(option) == ("s", "model", "m")
+    assert read_set_mode({"sessionId": "s", "modeId": "high"}) == ("s", "high")
+    for name, value in (("value", True), ("value", None), ("configId", 1), ("sessionId", None)):
+        with pytest.raises(InvalidParams) as refused:
+            read_set_option({**option, name: value})
+        assert refused.value.data["field"] == name
+    with pytest.raises(InvalidParams) as refused:
+        read_set_mode({"sessionId": "s"})
+    assert refused.value.data["field"] == "modeId"

@@ -11,6 +11,7 @@ from acp_bridge.core.events import (
     EndKind,
     GatewayEvent,
     GatewayStopping,
+    OptionsChanged,
     PermissionAsked,
     PermissionClosed,
     PermissionSettled,
@@ -19,6 +20,7 @@ from acp_bridge.core.events import (
     RunDeferred,
     RunEnded,
     RunRefused,
+    RunSeen,
     SessionChanged,
     TextProgress,
     ThoughtProgress,
@@ -37,6 +39,7 @@ from acp_bridge.gateway.dialects.openclaw.frames import (
     as_object,
     as_text,
 )
+from acp_bridge.gateway.dialects.openclaw.options import row_to_event
 from acp_bridge.gateway.dialects.openclaw.streams import agent_event, tool_event
 from acp_bridge.ids import ApprovalId, Json, RunId, SessionKey, ToolCallId
 
@@ -150,6 +153,12 @@ def _expires_in(payload: Json, server_ms: float | None) -> float | None:
     return None if expires is None or now is None else max(0.0, (expires - now) / 1000)
 
 
+def run_seen(payload: Json) -> RunSeen | None:
+    """Whose event it is."""
+    run_id, key = as_text(payload.get("runId")), as_text(payload.get("sessionKey"))
+    return RunSeen(RunId(run_id), SessionKey(key)) if run_id and key else None
+
+
 def _chat(payload: Json) -> list[GatewayEvent]:
     run_id = as_text(payload.get("runId"))
     if run_id is None:
@@ -158,7 +167,7 @@ def _chat(payload: Json) -> list[GatewayEvent]:
         case "delta":
             return _delta(RunId(run_id), payload)
         case "final":
-            return [_ended(RunId(run_id), EndKind.FINISHED, payload)]
+            return [_ended(RunId(run_id), EndKind.FINISHED, payload), *_command_done(payload)]
         case "aborted":
             return [_ended(RunId(run_id), EndKind.ABORTED, payload)]
         case "error":
@@ -196,6 +205,14 @@ def _ended(run_id: RunId, kind: EndKind, payload: Json) -> RunEnded:
     )
 
 
+def _command_done(payload: Json) -> list[GatewayEvent]:
+    """A slash command is all in one event. 2026.6.11 tells in no other way that ``/think high``
+    has changed the session's row (measured)."""
+    key = as_text(payload.get("sessionKey"))
+    is_alone = (as_count(payload.get("seq")) or 0) <= 1
+    return [OptionsChanged(SessionKey(key), (payload.get("runId"),))] if key and is_alone else []
+
+
 def _failed(run_id: RunId, payload: Json) -> RunEnded:
     # The message of a failed run is the error once more, not the run's text.
     names = ("errorMessage", "errorKind", "errorDetail", "stopReason")
@@ -225,8 +242,8 @@ def _session_tool(payload: Json) -> list[GatewayEvent]:
 def _sessions_changed(payload: Json) -> list[GatewayEvent]:
     """2026.6.11 has some rows' fields in the event itself."""
     row = as_object(payload.get("session")) or payload
-    changed = session_to_event(payload.get("sessionKey"), row)
-    return [changed] if changed else []
+    key = payload.get("sessionKey")
+    return [event for event in (session_to_event(key, row), row_to_event(key, row)) if event]
 
 
 def _row_of(payload: Json) -> list[GatewayEvent]:

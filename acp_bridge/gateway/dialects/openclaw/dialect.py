@@ -7,11 +7,14 @@ from typing import Any, NamedTuple, assert_never
 from acp_bridge.core.commands import (
     AbortRun,
     AnswerPermission,
+    ChangeOption,
     Command,
     DeleteSession,
     DescribeSession,
+    ListCommands,
     ListSessions,
     ProbeRun,
+    ReadOptions,
     ReadTranscript,
     ResetSession,
     ResolveSession,
@@ -19,7 +22,6 @@ from acp_bridge.core.commands import (
 )
 from acp_bridge.core.events import (
     ApprovalsListed,
-    EndKind,
     GatewayEvent,
     Hello,
     PermissionAsked,
@@ -28,10 +30,6 @@ from acp_bridge.core.events import (
     RunEnded,
     RunReported,
     RunState,
-    SessionChanged,
-    ToolEnded,
-    ToolProgress,
-    ToolStarted,
     Unreadable,
 )
 from acp_bridge.errors import (
@@ -45,7 +43,6 @@ from acp_bridge.gateway.dialects.openclaw.decode import (
     abort_to_event,
     ack_to_event,
     approval_to_event,
-    event_to_events,
     failure_to_event,
 )
 from acp_bridge.gateway.dialects.openclaw.frames import (
@@ -63,7 +60,8 @@ from acp_bridge.gateway.dialects.openclaw.handshake import (
     read_hello,
     read_issued_token,
 )
-from acp_bridge.gateway.dialects.openclaw.inquiry import Inquiry, Part, Probe, Reading
+from acp_bridge.gateway.dialects.openclaw.hearing import Hearing
+from acp_bridge.gateway.dialects.openclaw.inquiry import Inquiry, Part, inquiry_for
 from acp_bridge.gateway.dialects.openclaw.opening import Opening
 from acp_bridge.gateway.dialects.openclaw.queries import (
     PlainQuery,
@@ -72,10 +70,9 @@ from acp_bridge.gateway.dialects.openclaw.queries import (
     query_to_call,
 )
 from acp_bridge.gateway.dialects.openclaw.refusals import handshake_refusal, request_refusal
-from acp_bridge.gateway.dialects.openclaw.streams import lifecycle_error
 from acp_bridge.gateway.requests import Requests
 from acp_bridge.gateway.scopes import APPROVALS
-from acp_bridge.ids import Json, RunId, SessionKey
+from acp_bridge.ids import Json, RunId
 
 CHALLENGE_TIMEOUT = 15.0
 CONNECT_TIMEOUT = 15.0
@@ -131,10 +128,8 @@ class OpenClawDialect:
         self._requests: Requests[_Context] = Requests()
         self._out: list[str] = []
         self._followed: set[RunId] = set()
-        self._tool_runs: set[RunId] = set()
-        self._usage: dict[SessionKey, SessionChanged] = {}
-        self._causes: dict[RunId, str] = {}
-        """Errors of runs that have not ended yet."""
+        self._is_watching = False
+        self._hearing = Hearing()
 
     def receive(self, text: str | bytes, now: float) -> list[Outcome]:
         try:
@@ -146,13 +141,15 @@ class OpenClawDialect:
         if self.hello is None:
             self._before_hello(frame, now)
             return []
-        events = self._with_causes(frame, self._fresh(frame))
+        events = self._hearing.events(frame)
         for event in events:
             if isinstance(event, RunEnded):
                 self._unfollow(event.run_id, now)
         return [(None, event) for event in events]
 
     def send(self, command: Command, token: int | None, now: float) -> None:
+        if isinstance(command, StartRun | ProbeRun):
+            self._hearing.expect(command.run_id)
         match command:
             case StartRun():
                 self._call(encode.command_to_call(command), _RunRequest(command), now, None)
@@ -164,15 +161,20 @@ class OpenClawDialect:
                 if self.hello and APPROVALS in self.hello.scopes:
                     call = encode.approvals_call()
                     self._call(call, _ApprovalsRequest(), now, INQUIRY_TIMEOUT)
-                self._begin(Probe(command), None, now)
+                self._begin(command, None, now)
             case ReadTranscript():
-                self._begin(Reading(command), _needed(token), now)
+                self._begin(command, _needed(token), now)
+            case ReadOptions():
+                self._watch(now)
+                self._begin(command, _needed(token), now)
             case (
                 ResolveSession()
                 | ResetSession()
                 | DescribeSession()
                 | ListSessions()
                 | DeleteSession()
+                | ChangeOption()
+                | ListCommands()
             ):
                 context = _QueryRequest(command, _needed(token))
                 self._call(query_to_call(command), context, now, None)
@@ -251,7 +253,7 @@ class OpenClawDialect:
             case StartRun():
                 event = ack_to_event(command, payload)
                 if event is None:
-                    self._begin(Probe(ProbeRun(command.run_id, command.session_key)), None, now)
+                    self._begin(ProbeRun(command.run_id, command.session_key), None, now)
                     return [(None, RunAccepted(command.run_id))]
                 return [(None, event)]
             case AbortRun():
@@ -275,7 +277,10 @@ class OpenClawDialect:
         method = encode.command_to_call(command)[0]
         return [(None, failure_to_event(command, request_refusal(method, error)))]
 
-    def _begin(self, inquiry: Inquiry, token: int | None, now: float) -> None:
+    def _begin(
+        self, question: ProbeRun | ReadTranscript | ReadOptions, token: int | None, now: float
+    ) -> None:
+        inquiry = inquiry_for(question, self.hello)
         self._ask(inquiry, inquiry.begin(), token, now)
 
     def _ask(self, inquiry: Inquiry, parts: list[Part], token: int | None, now: float) -> None:
@@ -296,16 +301,23 @@ class OpenClawDialect:
 
     def _follow(self, run_id: RunId, now: float) -> None:
         """Get the run's tool events here, although another connection sent its prompt."""
-        if not self._followed:
+        if not self._followed and not self._is_watching:
             self._call(encode.follow_call(), None, now, INQUIRY_TIMEOUT)
         self._followed.add(run_id)
+
+    def _watch(self, now: float) -> None:
+        """Be told of changes that others make: 2026.6.11 and 2026.9.6 tell only who follows."""
+        if not self._is_watching and not self._followed:
+            self._call(encode.follow_call(), None, now, INQUIRY_TIMEOUT)
+        self._is_watching = True
 
     def _unfollow(self, run_id: RunId, now: float) -> None:
         if self.hello is None or run_id not in self._followed:
             return
         self._followed.remove(run_id)
         call = encode.unfollow_call()
-        if not self._followed and call[0] in self.hello.methods:  # 2026.9.6 has none
+        is_idle = not self._followed and not self._is_watching
+        if is_idle and call[0] in self.hello.methods:  # 2026.9.6 has none
             self._call(call, None, now, INQUIRY_TIMEOUT)
 
     def _expired(self, context: _Context, now: float) -> list[Outcome]:
@@ -318,45 +330,6 @@ class OpenClawDialect:
                 return self._inquiry_answered(context, None, {}, now)
             case _:
                 return []
-
-    def _with_causes(self, frame: Event, events: list[GatewayEvent]) -> list[GatewayEvent]:
-        """Tell a run that failed from one that was stopped.
-
-        2026.9.6 ends a run whose model said nothing with ``chat aborted``, and says why only in
-        ``lifecycle``. A run that a client stopped has the stop reason ``rpc``.
-        """
-        if error := lifecycle_error(frame):
-            self._causes[error[0]] = error[1]
-        told: list[GatewayEvent] = []
-        for event in events:
-            if isinstance(event, RunEnded):
-                cause = self._causes.pop(event.run_id, None)
-                is_stopped = frame.payload.get("stopReason") == "rpc" or event.error is not None
-                if event.kind is EndKind.ABORTED and cause and not is_stopped:
-                    event = event._replace(kind=EndKind.FAILED, error=cause)
-            told.append(event)
-        return told
-
-    def _fresh(self, frame: Event) -> list[GatewayEvent]:
-        """The events of a frame without those that this connection has had already.
-
-        A subscribed connection that also sent the prompt might get each tool event twice, and
-        every tool event repeats the session's token counts.
-        """
-        events = event_to_events(frame)
-        kept: list[GatewayEvent] = []
-        for event in events:
-            if isinstance(event, ToolStarted | ToolProgress | ToolEnded):
-                if frame.name == "agent":
-                    self._tool_runs.add(event.run_id)
-                elif event.run_id in self._tool_runs:
-                    continue
-            if isinstance(event, SessionChanged):
-                if self._usage.get(event.session_key) == event:
-                    continue
-                self._usage[event.session_key] = event
-            kept.append(event)
-        return kept
 
     def _call(
         self, call: encode.Call, context: _Context, now: float, timeout: float | None

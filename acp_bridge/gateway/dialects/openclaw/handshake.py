@@ -12,6 +12,7 @@ from acp_bridge.core.events import Hello
 from acp_bridge.errors import HandshakeRefused
 from acp_bridge.gateway.dialects.openclaw.frames import as_count, as_list, as_object, as_text
 from acp_bridge.gateway.dialects.openclaw.opening import MAX_PROTOCOL, MIN_PROTOCOL, Opening
+from acp_bridge.gateway.dialects.openclaw.options import changeable
 from acp_bridge.gateway.dialects.openclaw.refusals import version_mismatch
 from acp_bridge.gateway.scopes import with_implied
 from acp_bridge.gateway.secret import Secret
@@ -19,9 +20,10 @@ from acp_bridge.ids import Json
 
 ROLE = "operator"
 CLIENT = {"id": "cli", "mode": "cli", "displayName": "ACP", "version": "acp"}
-CAPS = ("exec-approvals", "tool-events")
+CAPS = ("exec-approvals", "model-selection-policy", "tool-events")
 """``tool-events`` brings the stream ``tool``; without ``exec-approvals`` 2026.9.6 denies each
-command that needs an approval at once."""
+command that needs an approval at once; ``model-selection-policy`` has it mark the models that may
+not be chosen."""
 
 DEFAULT_MAX_PAYLOAD = 25 * 1024 * 1024
 DEFAULT_TICK_MS = 30_000
@@ -108,17 +110,20 @@ def read_hello(payload: Json, opening: Opening) -> Hello:
     features = as_object(payload.get("features"))
     defaults = as_object(as_object(payload.get("snapshot")).get("sessionDefaults"))
     tick_ms = as_count(policy.get("tickIntervalMs")) or DEFAULT_TICK_MS
+    version = as_text(server.get("version")) or "unknown"
+    scopes = with_implied(_granted(payload))
     return Hello(
         generation=opening.generation,
-        server_version=as_text(server.get("version")) or "unknown",
+        server_version=version,
         protocol=protocol,
-        scopes=with_implied(_granted(payload)),
+        scopes=scopes,
         methods=frozenset(m for m in as_list(features.get("methods")) if isinstance(m, str)),
         connection_id=as_text(server.get("connId")),
         boot_id=as_text(server.get("bootId")),
         max_payload=as_count(policy.get("maxPayload")) or DEFAULT_MAX_PAYLOAD,
         tick_interval=tick_ms / 1000,
         default_agent=as_text(defaults.get("defaultAgentId")),
+        changeable=changeable(version, scopes),
     )
 
 

@@ -1,16 +1,18 @@
-"""Questions that take several requests: what became of a run, and what a session's transcript
-holds.
+"""Questions that take several requests: what became of a run, what a session's transcript holds,
+and what may be chosen for it.
 
-Both begin with ``chat.history`` and go on with the rows that it left out, each by itself. A
-request without an answer counts as "not known".
+All begin with ``chat.history``; the first two go on with the rows that it left out, each by
+itself. A request without an answer counts as "not known".
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import assert_never
 
-from acp_bridge.core.commands import ProbeRun, ReadTranscript
-from acp_bridge.core.events import RunReported
+from acp_bridge.core.commands import ProbeRun, ReadOptions, ReadTranscript
+from acp_bridge.core.events import Hello, RunReported
+from acp_bridge.core.options import Options
 from acp_bridge.core.transcript import Transcript
 from acp_bridge.errors import GatewayError, GatewayTimeout
 from acp_bridge.gateway.dialects.openclaw.encode import (
@@ -20,6 +22,7 @@ from acp_bridge.gateway.dialects.openclaw.encode import (
     wait_call,
 )
 from acp_bridge.gateway.dialects.openclaw.frames import as_object, as_text
+from acp_bridge.gateway.dialects.openclaw.options import models_call, read_options, row_call
 from acp_bridge.gateway.dialects.openclaw.reconcile import Answers, left_out_rows, reported
 from acp_bridge.gateway.dialects.openclaw.refusals import request_refusal
 from acp_bridge.gateway.dialects.openclaw.rows import (
@@ -39,10 +42,10 @@ come all at once."""
 MOST_PAGES = 10
 """Pages of ``HISTORY_ROWS`` rows that are read of a transcript; only 2026.9.6 has more than one."""
 
-_HISTORY, _PAGE, _WAIT = "history", "page", "wait"
+_HISTORY, _PAGE, _WAIT, _MODELS = "history", "page", "wait", "models"
 
 Part = tuple[str, Call]
-"""A request, named ``history``, ``page``, ``wait`` or by the id of a row."""
+"""A request, named ``history``, ``page``, ``wait``, ``models`` or by the id of a row."""
 
 
 class Inquiry(ABC):
@@ -73,14 +76,14 @@ class Inquiry(ABC):
         ``payload`` is None for a refusal, whose ``error`` is then given, and for none in time.
         """
         self._open -= 1
-        if part in {_HISTORY, _PAGE, _WAIT}:
+        if part in {_HISTORY, _PAGE, _WAIT, _MODELS}:
             self._answers[part] = payload
         elif row := as_object(as_object(payload).get("message")):
             self._whole_rows[part] = row
         return self._ask(self._next(part, error))
 
     @abstractmethod
-    def result(self) -> RunReported | Transcript | GatewayError | None:
+    def result(self) -> RunReported | Transcript | Options | GatewayError | None:
         """What the answers amount to."""
 
     @abstractmethod
@@ -176,3 +179,41 @@ class Reading(Inquiry):
         """2026.6.11 may go on naming a run as in flight that has ended; ``agent.wait`` knows."""
         run_id = as_text(as_object(history.get("inFlightRun")).get("runId"))
         return [(_WAIT, wait_call(RunId(run_id)))] if run_id else []
+
+
+class OptionsReading(Inquiry):
+    """What may be chosen for a session, of the options ``ids``; without the models if the gateway
+    does not tell them."""
+
+    def __init__(self, query: ReadOptions, ids: frozenset[str]) -> None:
+        super().__init__(query.session_key)
+        self._ids = ids
+        self._failure: GatewayError = GatewayTimeout()
+
+    def result(self) -> Options | GatewayError:
+        """An error if there is no row."""
+        history = self._answers.get(_HISTORY)
+        if history is None:
+            return self._failure
+        return read_options(history, as_object(self._answers.get(_MODELS)), self._ids)
+
+    def _first(self) -> list[Part]:
+        return [(_HISTORY, row_call(self._session_key)), (_MODELS, models_call())]
+
+    def _next(self, part: str, error: Json) -> list[Part]:
+        if part == _HISTORY and error:
+            self._failure = request_refusal("chat.history", error)
+        return []
+
+
+def inquiry_for(question: ProbeRun | ReadTranscript | ReadOptions, hello: Hello | None) -> Inquiry:
+    """The inquiry that answers a question on a connection with this hello."""
+    match question:
+        case ProbeRun():
+            return Probe(question)
+        case ReadTranscript():
+            return Reading(question)
+        case ReadOptions():
+            return OptionsReading(question, hello.changeable if hello else frozenset())
+        case _:
+            assert_never(question)

@@ -1,6 +1,6 @@
 """Queries: the request for each, and its result out of the answer.
 
-``ReadTranscript`` takes several requests: see ``inquiry``.
+``ReadTranscript`` and ``ReadOptions`` take several requests: see ``inquiry``.
 """
 
 from __future__ import annotations
@@ -9,22 +9,38 @@ import re
 from typing import assert_never
 
 from acp_bridge.core.commands import (
+    ChangeOption,
     DeleteSession,
     DescribeSession,
+    ListCommands,
     ListSessions,
     ResetSession,
     ResolveSession,
     SessionFacts,
 )
+from acp_bridge.core.options import SlashCommand
 from acp_bridge.core.prompt import PREFIX
 from acp_bridge.errors import GatewayError, GatewayRefused
 from acp_bridge.gateway.dialects.openclaw.decode import session_usage
 from acp_bridge.gateway.dialects.openclaw.encode import Call
 from acp_bridge.gateway.dialects.openclaw.frames import as_count, as_list, as_object, as_text
+from acp_bridge.gateway.dialects.openclaw.options import (
+    change_call,
+    commands_call,
+    read_commands,
+)
 from acp_bridge.gateway.dialects.openclaw.refusals import request_refusal
 from acp_bridge.ids import Json, SessionKey
 
-PlainQuery = ResolveSession | ResetSession | DescribeSession | ListSessions | DeleteSession
+PlainQuery = (
+    ResolveSession
+    | ResetSession
+    | DescribeSession
+    | ListSessions
+    | DeleteSession
+    | ChangeOption
+    | ListCommands
+)
 """A query that is one request."""
 
 _CWD = re.compile(rf"\A{re.escape(PREFIX)}[^\]]*(\]\s*|$)")
@@ -54,19 +70,23 @@ def query_to_call(query: PlainQuery) -> Call:
             }
         case DeleteSession():
             return "sessions.delete", {"key": query.session_key}
+        case ChangeOption():
+            return change_call(query.session_key, query.option_id, query.value)
+        case ListCommands():
+            return commands_call(query.session_key)
         case _:
             assert_never(query)
 
 
 def query_result(
     query: PlainQuery, payload: Json
-) -> SessionKey | SessionFacts | list[SessionFacts] | bool | None:
+) -> SessionKey | SessionFacts | list[SessionFacts] | tuple[SlashCommand, ...] | bool | None:
     """The result that the query's docstring promises."""
     match query:
         case ResolveSession():
             key = as_text(payload.get("key"))
             return SessionKey(key) if key and payload.get("ok") is not False else None
-        case ResetSession():
+        case ResetSession() | ChangeOption():
             return None
         case DescribeSession():
             row = as_object(payload.get("session"))
@@ -77,6 +97,8 @@ def query_result(
             return [_facts(SessionKey(key), row) for key, row in keyed if key]
         case DeleteSession():
             return payload.get("deleted") is True
+        case ListCommands():
+            return read_commands(payload)
         case _:
             assert_never(query)
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from acp_bridge.core.events import EndKind, RunReported, RunState
 from acp_bridge.gateway.dialects.openclaw.content import message_text
-from acp_bridge.gateway.dialects.openclaw.frames import as_object, as_text
+from acp_bridge.gateway.dialects.openclaw.frames import as_count, as_object, as_text
 from acp_bridge.gateway.dialects.openclaw.rows import (
     Turn,
     ending,
@@ -26,6 +26,7 @@ from acp_bridge.gateway.dialects.openclaw.rows import (
     is_cut,
     is_left_out,
     is_reset,
+    is_restart,
     prompt_key,
     row_id,
     run_of,
@@ -63,7 +64,13 @@ class _Transcript(NamedTuple):
     has_prompt: bool
     is_newest: bool
     """Whether no later prompt follows."""
+    resumed_as: RunId | None
+    """The run as which the gateway has gone on with this one after a restart."""
+    is_foreign: bool
+    """Whether somebody's prompt began the run, and not the gateway itself."""
     could_hide_prompt: bool
+    asked_at: int | None = None
+    """When the prompt came, in the gateway's milliseconds."""
 
 
 def reported(answers: Answers) -> RunReported:
@@ -94,12 +101,13 @@ def _by_wait(answers: Answers, transcript: _Transcript) -> RunReported | None:
         case "ok":
             # Only the last segment's text, but better than none.
             reply = as_text(as_object(wait.get("terminalReply")).get("text"))
-            text = _text(transcript) or reply
+            text = _last_text(answers, transcript) or reply
             return _report(answers, transcript, RunState.FINISHED, snapshot=text)
         case "error" if error == "aborted" or wait.get("stopReason") == "rpc":
-            return _report(answers, transcript, RunState.ABORTED, snapshot=_text(transcript))
+            text = _last_text(answers, transcript)
+            return _report(answers, transcript, RunState.ABORTED, snapshot=text)
         case "error":
-            text = _text(transcript)
+            text = _last_text(answers, transcript)
             return _report(answers, transcript, RunState.FAILED, snapshot=text, error=error)
         case _:
             return None
@@ -111,6 +119,14 @@ def _by_flight(answers: Answers, transcript: _Transcript) -> RunReported | None:
         return None
     text = as_text(in_flight.get("text"))
     return _report(answers, transcript, RunState.RUNNING, snapshot=text)
+
+
+def _last_text(answers: Answers, transcript: _Transcript) -> str | None:
+    """A history from just before the run's end has its last segment as text in flight alone."""
+    in_flight = as_object(as_object(answers.history).get("inFlightRun"))
+    is_its_own = in_flight.get("runId") == answers.run_id
+    live = as_text(in_flight.get("text")) if is_its_own else None
+    return max(live or "", _text(transcript) or "", key=len) or None
 
 
 def _by_ending(answers: Answers, transcript: _Transcript) -> RunReported | None:
@@ -128,8 +144,18 @@ def _by_absence(answers: Answers, transcript: _Transcript) -> RunReported:
     is_idle = session.get("hasActiveRun") is False
     if is_idle and not transcript.has_prompt and not transcript.could_hide_prompt:
         return RunReported(answers.run_id, RunState.NOT_TAKEN)
-    was_stopped = is_idle and transcript.is_newest and session.get("status") == "killed"
-    state = RunState.ABORTED if was_stopped else RunState.UNKNOWN
+    # Of a run that was cut before it began, the session still tells how the one before ended.
+    ended_at = as_count(session.get("endedAt"))
+    asked_at = transcript.asked_at
+    is_its_own = ended_at is None or asked_at is None or ended_at >= asked_at
+    is_killed = session.get("status") == "killed" and is_its_own
+    is_last = transcript.has_prompt and transcript.is_newest
+    if is_idle and transcript.is_newest and is_killed:
+        state = RunState.ABORTED
+    elif is_last or transcript.resumed_as is not None:
+        state = RunState.CUT
+    else:
+        state = RunState.UNKNOWN
     return _report(answers, transcript, state, snapshot=_text(transcript))
 
 
@@ -148,6 +174,8 @@ def _report(
         snapshot=snapshot,
         error=error,
         stop_reason=end.stop_reason if end and state is RunState.FINISHED else None,
+        resumed_as=transcript.resumed_as,
+        is_foreign=transcript.is_foreign,
         ended_tools=tuple(
             (ToolCallId(call), row.get("isError") is True, message_text(row))
             for row in transcript.rows
@@ -164,6 +192,8 @@ def _transcript(answers: Answers) -> _Transcript:
             guessed_prompt=None,
             has_prompt=False,
             is_newest=False,
+            resumed_as=None,
+            is_foreign=False,
             could_hide_prompt=True,
         )
     rows = transcript_rows(answers.history, answers.whole_rows)
@@ -182,8 +212,18 @@ def _transcript(answers: Answers) -> _Transcript:
         guessed_prompt=own.prompt if is_guess and own else None,
         has_prompt=own is not None,
         is_newest=has_prompt and own is with_prompt[-1],
+        resumed_as=_resumed_as(found, own),
+        is_foreign=own is not None and own.prompt is not None and not is_restart(own.prompt),
         could_hide_prompt=bool(hidden) or cut or any(map(is_reset, rows)),
+        asked_at=as_count(own.prompt.get("timestamp")) if own and own.prompt else None,
     )
+
+
+def _resumed_as(found: list[Turn], own: Turn | None) -> RunId | None:
+    following = found[found.index(own) + 1 :] if own is not None else []
+    if following and (prompt := following[0].prompt) and is_restart(prompt):
+        return following[0].run_id
+    return None
 
 
 def _hides_its_run(turn: Turn) -> bool:

@@ -34,6 +34,7 @@ HISTORY_BYTES = 6 * 1024 * 1024 - 128 * 1024
 """A history of this size may have been cut: the gateway gives 6 MiB, and a row has 128 KiB."""
 
 _USER = ":user"
+_RESTARTED = "[System] Your previous turn was interrupted by a gateway restart"
 _WARNING = "⚠️"
 _NO_REPLY = "The agent run failed before producing a reply."
 """What both versions say of a failed answer without any text of its own."""
@@ -114,6 +115,11 @@ def ending(rows: Iterable[Json]) -> Ending | None:
         return Ending(EndKind.FAILED, error=_why_and_text(last)[0])
     reason = stop_reason(last.get("stopReason"))
     return Ending(EndKind.FINISHED, reason) if reason else None
+
+
+def is_restart(prompt: Json) -> bool:
+    """Whether the gateway itself wrote the prompt, to go on with what its restart has cut."""
+    return (message_text(prompt) or "").startswith(_RESTARTED)
 
 
 def said(row: Json) -> str:

@@ -37,6 +37,7 @@ from acp_bridge.gateway.dialects.openclaw.rows import (
     is_abort,
     is_cut,
     is_reset,
+    is_restart,
     media,
     steered_run,
     transcript_rows,
@@ -46,7 +47,6 @@ from acp_bridge.ids import Json, RunId, ToolCallId
 
 UNEXPLAINED = "The run failed; the gateway does not say why."
 
-_RESTARTED = "[System] Your previous turn was interrupted by a gateway restart"
 _NO_CAPTION = "[User sent media without caption]"
 """What 2026.6.11 writes for a prompt that is nothing but files."""
 _STORED_NAME = re.compile(r"(?P<stem>.+)---[0-9a-f-]{36}(?P<suffix>\.[^.]*)?")
@@ -162,7 +162,7 @@ def _begun(prompt: Json, run_id: RunId | None, *, at: int | None) -> PastTurn:
         parts=(),
         stop_reason=None,
         error=None,
-        is_system=text.startswith(_RESTARTED),
+        is_system=is_restart(prompt),
     )
 
 

@@ -11,13 +11,17 @@ from acp_bridge.core import events as ev
 from acp_bridge.core.commands import (
     AbortRun,
     AnswerPermission,
+    ChangeOption,
     Command,
     DescribeSession,
+    ListCommands,
     ProbeRun,
+    ReadOptions,
     ResetSession,
     ResolveSession,
     StartRun,
 )
+from acp_bridge.core.options import OPTION_IDS
 from acp_bridge.errors import (
     AuthenticationFailed,
     GatewayRefused,
@@ -375,10 +379,71 @@ def test_a_run_that_failed_is_told_from_one_that_was_stopped(
     failure = {"phase": "error", "error": "nothing came"}
     wire.event("agent", {"runId": RUN, "stream": "lifecycle", "data": failure})
     payload = {"runId": RUN, "sessionKey": KEY, "state": "aborted", **aborted}
-    assert wire.event("chat", payload) == [(None, ev.RunEnded(RUN, kind, error=error))]
+    assert wire.event("chat", payload)[-1] == (None, ev.RunEnded(RUN, kind, error=error))
 
 
 def test_what_cannot_be_read_is_counted_and_nothing_more() -> None:
     wire = Wire()
     assert wire.dialect.receive(b"\x00", wire.now) == [(None, ev.Unreadable("binary frame"))]
     assert wire.dialect.receive("{", wire.now) == [(None, ev.Unreadable("frame is not JSON"))]
+
+
+ROW = {"modelProvider": "fake", "model": "one", "effectiveFastMode": False}
+
+
+def test_options_are_read_with_two_requests_at_once_and_their_changes_followed_once() -> None:
+    wire = Wire()
+    first = wire.send(ReadOptions(KEY), 1)
+    assert first == ["sessions.subscribe", "chat.history", "models.list"]
+    assert wire.answer("models.list", {"models": []}) == []
+    [(token, options)] = wire.answer("chat.history", {"sessionInfo": ROW})
+    assert token == 1
+    assert [option.option_id for option in options] == list(OPTION_IDS[2:])
+    assert wire.send(ReadOptions(KEY), 2) == ["chat.history", "models.list"]
+
+
+def test_options_without_a_row_are_an_error_and_without_models_are_the_rest() -> None:
+    wire = Wire()
+    wire.send(ReadOptions(KEY), 1)
+    wire.refuse("chat.history", "INVALID_REQUEST", message="missing scope: operator.read")
+    [(token, error)] = wire.refuse("models.list", "INVALID_REQUEST")
+    assert token == 1
+    assert isinstance(error, ScopeMissing)
+    wire.send(ReadOptions(KEY), 2)
+    wire.refuse("models.list", "INVALID_REQUEST")
+    [(token, options)] = wire.answer("chat.history", {"sessionInfo": ROW})
+    assert [option.option_id for option in options] == list(OPTION_IDS[2:])
+    wire.send(ReadOptions(KEY), 3)
+    [(token, error)] = wire.tick(20.0)
+    assert token == 3
+    assert isinstance(error, GatewayTimeout)
+
+
+def test_a_followed_run_leaves_the_changes_of_options_followed() -> None:
+    wire = Wire()
+    wire.send(PROBE)
+    assert "sessions.subscribe" not in wire.send(ReadOptions(KEY), 1)
+    wire.event("chat", {"runId": RUN, "state": "final"})
+    assert "sessions.unsubscribe" not in wire.requests
+
+
+def test_a_choice_and_a_list_of_commands_are_one_request_each() -> None:
+    wire = Wire()
+    assert wire.send(ChangeOption(KEY, "model", "fake/two"), 1) == ["sessions.patch"]
+    assert wire.answer("sessions.patch", {"ok": True}) == [(1, None)]
+    wire.send(ChangeOption(KEY, "model", "fake/two"), 2)
+    [(_, error)] = wire.refuse("sessions.patch", "INVALID_REQUEST", message="not supported")
+    assert "not supported" in error.message
+    assert wire.send(ListCommands(KEY), 3) == ["commands.list"]
+    [(_, commands)] = wire.answer("commands.list", {"commands": [{"name": "help"}]})
+    assert [command.name for command in commands] == ["help"]
+
+
+def test_a_row_tells_of_options_only_when_they_differ() -> None:
+    wire = Wire()
+    changed = {"sessionKey": KEY, **ROW}
+    assert len(wire.event("sessions.changed", changed)) == 1
+    assert wire.event("sessions.changed", changed) == []
+    [(_, event)] = wire.event("sessions.changed", changed | {"thinkingLevel": "low"})
+    assert isinstance(event, ev.OptionsChanged)
+    assert event.session_key == KEY

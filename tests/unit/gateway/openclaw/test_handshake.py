@@ -41,7 +41,7 @@ def test_the_gateway_recognises_an_acp_bridge_by_these_fields() -> None:
     }
     assert (params["minProtocol"], params["maxProtocol"]) == (3, 4)
     assert params["role"] == "operator"
-    assert params["caps"] == ["exec-approvals", "tool-events"]
+    assert params["caps"] == ["exec-approvals", "model-selection-policy", "tool-events"]
     assert params["scopes"] == [
         "operator.read",
         "operator.write",

@@ -1,0 +1,32 @@
+"""What the bridge can do, as ``initialize`` tells it.
+
+Modes, config options and slash commands need no word here: a session that has some says so itself.
+"""
+
+from __future__ import annotations
+
+from acp_bridge import __version__
+from acp_bridge.ids import Json
+from acp_bridge.wire.acp import negotiate_version
+
+AUTH_METHOD: Json = {
+    "id": "gateway",
+    "name": "Connect to the gateway",
+    "description": "Reads the configured token or password again and connects.",
+}
+"""Editors show it as a button when a call fails with -32000; it is the retry after mending."""
+
+
+def initialize_result(params: Json) -> Json:
+    """The ``initialize`` result."""
+    return {
+        "protocolVersion": negotiate_version(params.get("protocolVersion")),
+        "agentCapabilities": {
+            "loadSession": True,
+            "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
+            "mcpCapabilities": {"http": False, "sse": False},
+            "sessionCapabilities": {"close": {}, "list": {}, "resume": {}, "delete": {}},
+        },
+        "agentInfo": {"name": "acp-bridge", "title": "acp-bridge", "version": __version__},
+        "authMethods": [AUTH_METHOD],
+    }

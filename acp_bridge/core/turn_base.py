@@ -1,0 +1,122 @@
+"""What every move of a turn uses: its state, its memory, its one timer, and how it ends."""
+
+from __future__ import annotations
+
+from acp_bridge.core import effects as fx
+from acp_bridge.core import endings
+from acp_bridge.core import events as ev
+from acp_bridge.core.commands import AbortRun, StartRun
+from acp_bridge.core.endings import Ending
+from acp_bridge.core.open_permissions import OpenPermissions
+from acp_bridge.core.tool_calls import ToolCalls
+from acp_bridge.core.turn import Trigger, TurnState, next_state
+from acp_bridge.core.turn_view import TurnView
+from acp_bridge.ids import Json, RunId, SessionId, SessionKey
+
+
+class TurnBase:
+    """The fields of a turn; ``core.live_turn`` makes its moves."""
+
+    def __init__(self, session_id: SessionId, command: StartRun, *, cwd: str, prompt: Json) -> None:
+        self.session_id = session_id
+        self.command = command
+        self.state = TurnState.NEW
+        self.is_over = True
+        """Whether nothing of this turn runs at the gateway (any more)."""
+        self._prompt = prompt
+        self._serial = 0
+        self.is_reattached = False
+        """Whether an earlier process began it."""
+        self.is_foreign = False
+        """Whether another client's prompt began it: it is only watched."""
+        self._is_recorded = False
+        self._has_slot = False
+        self._is_link_up = False
+        self._is_acknowledged = False
+        self._is_cancel_wanted = False
+        self._is_abort_under_way = False
+        self._winds_down = False
+        self._is_probed = False
+        """Whether the answer to a probe is under way over this connection."""
+        self._early_end: ev.RunEnded | None = None
+        """The run's end, if it came before the probe's answer, which tells what was missed."""
+        self._poison: Ending | None = None
+        """How a prompt ends that was not taken and is not to be sent again."""
+        self.run_at_gateway = command.run_id
+        """Another one than the turn's, once the gateway has taken its work up again."""
+        self._is_cut = False
+        self._is_resumed = False
+        self._candidate: RunId | None = None
+        """A run in the session that may be the turn's own work."""
+        self.doubts = 0
+        """How often in a row the gateway did not know the silent run."""
+        self._resends = 0
+        self._sends = 0
+        self._tools = ToolCalls(cwd)
+        self._view = TurnView(command.run_id, self._tools)
+        self.permissions = OpenPermissions(session_id, command.run_id, self._tools)
+
+    @property
+    def run_id(self) -> RunId:
+        """The run's id; also the idempotency key."""
+        return self.command.run_id
+
+    @property
+    def session_key(self) -> SessionKey:
+        """The gateway's name of the session."""
+        return self.command.session_key
+
+    # --- endings -------------------------------------------------------------------------
+
+    def _end(
+        self, how: Ending, is_over: bool = True, *, snapshot: str | None = None
+    ) -> list[fx.Effect]:
+        """Close what is open, show the last text and the notice, answer."""
+        self.is_over = is_over
+        was_cancelled = self.state is TurnState.CANCELLED
+        effects = self._view.close(failed=self.state is not TurnState.DONE, snapshot=snapshot)
+        if how.notice and not (was_cancelled and self._is_cancel_wanted):
+            effects += self._view.notice(how.notice)
+        elif self._view.is_empty and self.state is TurnState.DONE:
+            effects += self._view.notice(endings.NO_REPLY)
+        if was_cancelled:
+            return effects + self._settle(fx.Answer("cancelled"))
+        if how.error is not None:
+            return effects + self._settle(fx.Reject(how.error))
+        return effects + self._settle(fx.Answer(how.stop_reason or "end_turn"))
+
+    def _settle(self, answer: fx.Answer | fx.Reject) -> list[fx.Effect]:
+        outcome = fx.Record("outcome", endings.outcome(answer))
+        effects = [*self.permissions.deny_all(), outcome, answer]
+        if self.is_over:
+            return [*effects, fx.Disarm(), fx.Release(self.run_id)]
+        if self._needs_abort and not self._is_link_up:
+            return [*effects, fx.Disarm()]  # the next link brings the abort
+        kind = fx.DeadlineKind.LINGER if self._winds_down else fx.DeadlineKind.DRAIN
+        return [*effects, self._arm(kind)]
+
+    def _over(self) -> list[fx.Effect]:
+        self.is_over = True
+        return [fx.Disarm(), fx.Release(self.run_id)]
+
+    @property
+    def _needs_abort(self) -> bool:
+        """Whether a run that goes on, as far as is known, is to be stopped."""
+        return self._is_cancel_wanted and not self.is_over and not self._winds_down
+
+    def _abort_once(self) -> list[fx.Effect]:
+        return self._abort() if self._needs_abort and not self._is_abort_under_way else []
+
+    def _abort(self) -> list[fx.Effect]:
+        self._is_cancel_wanted = True
+        self._is_abort_under_way = True
+        return [fx.Send(AbortRun(self.run_at_gateway, self.session_key))]
+
+    # --- state ---------------------------------------------------------------------------
+
+    def _move(self, trigger: Trigger) -> None:
+        self.state = next_state(self.state, trigger)
+
+    def _arm(self, kind: fx.DeadlineKind, attempt: int = 0) -> fx.Arm:
+        self._serial += 1
+        return fx.Arm(kind, self._serial, attempt)

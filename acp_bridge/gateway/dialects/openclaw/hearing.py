@@ -1,0 +1,74 @@
+"""What one connection has heard: later events are told by it from those that say nothing new."""
+
+from __future__ import annotations
+
+from acp_bridge.core.events import (
+    EndKind,
+    GatewayEvent,
+    OptionsChanged,
+    RunEnded,
+    SessionChanged,
+    ToolEnded,
+    ToolProgress,
+    ToolStarted,
+)
+from acp_bridge.gateway.dialects.openclaw.decode import event_to_events, run_seen
+from acp_bridge.gateway.dialects.openclaw.frames import Event
+from acp_bridge.gateway.dialects.openclaw.streams import lifecycle_error
+from acp_bridge.ids import RunId, SessionKey
+
+
+class Hearing:
+    """Reads the event frames of one connection, in their order."""
+
+    def __init__(self) -> None:
+        self._tool_runs: set[RunId] = set()
+        self._known_runs: set[RunId] = set()
+        self._told: dict[tuple[type, SessionKey], SessionChanged | OptionsChanged] = {}
+        self._causes: dict[RunId, str] = {}
+        """Errors of runs that have not ended yet."""
+
+    def expect(self, run_id: RunId) -> None:
+        """The run was begun over this connection, or asked about: its events are no surprise."""
+        self._known_runs.add(run_id)
+
+    def events(self, frame: Event) -> list[GatewayEvent]:
+        """What is new in a frame, with what is known of why a run ended."""
+        if error := lifecycle_error(frame):
+            self._causes[error[0]] = error[1]
+        events = event_to_events(frame)
+        kept = [self._with_cause(frame, each) for each in events if self._is_new(frame, each)]
+        if events and frame.name in ("chat", "agent") and (seen := run_seen(frame.payload)):
+            if seen.run_id not in self._known_runs:
+                kept.insert(0, seen)
+            self._known_runs.add(seen.run_id)
+        return kept
+
+    def _is_new(self, frame: Event, event: GatewayEvent) -> bool:
+        """A subscribed connection that also sent the prompt might get each tool event twice, and
+        every tool event repeats the session's row."""
+        if isinstance(event, ToolStarted | ToolProgress | ToolEnded):
+            if frame.name == "agent":
+                self._tool_runs.add(event.run_id)
+            else:
+                return event.run_id not in self._tool_runs
+        if isinstance(event, SessionChanged | OptionsChanged):
+            about = type(event), event.session_key
+            if self._told.get(about) == event:
+                return False
+            self._told[about] = event
+        return True
+
+    def _with_cause(self, frame: Event, event: GatewayEvent) -> GatewayEvent:
+        """Tell a run that failed from one that was stopped.
+
+        2026.9.6 ends a run whose model said nothing with ``chat aborted``, and says why only in
+        ``lifecycle``. A run that a client stopped has the stop reason ``rpc``.
+        """
+        if not isinstance(event, RunEnded):
+            return event
+        cause = self._causes.pop(event.run_id, None)
+        is_stopped = frame.payload.get("stopReason") == "rpc" or event.error is not None
+        if event.kind is EndKind.ABORTED and cause and not is_stopped:
+            return event._replace(kind=EndKind.FAILED, error=cause)
+        return event
