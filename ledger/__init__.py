@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ledger.errors import (
     BadLedgerUrl,
+    BadValue,
     DriverMissing,
     EntryTooLarge,
     LedgerBusy,
@@ -62,6 +63,7 @@ from ledger.retention import Limits
 __all__ = [
     "LEASE_MS",
     "BadLedgerUrl",
+    "BadValue",
     "Change",
     "DeleteSession",
     "DriverMissing",

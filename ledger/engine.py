@@ -68,8 +68,12 @@ class ServerPlace:
         return self.url.difference_update_query(_SECRETS).render_as_string(hide_password=True)
 
 
-def place_of(url: str) -> FilePlace | ServerPlace:
+def place_of(url: object) -> FilePlace | ServerPlace:
     """Read a ledger's URL. Raises ``BadLedgerUrl``; its message never shows a password."""
+    if not isinstance(url, str):
+        raise BadLedgerUrl(
+            f"A ledger's URL is a text, and not of the type {type(url).__name__}.", hint=_URL_HINT
+        )
     if url.startswith(f"{SQLITE}:"):
         return FilePlace(_sqlite_path(url))
     try:

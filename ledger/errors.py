@@ -16,6 +16,7 @@ LedgerError                 message, hint, is_retryable
 ├── SchemaBehind            the database is older than the code
 ├── SchemaAhead             the database is newer than the code
 ├── UnknownSession          a change of a session that is not there
+├── BadValue                a change or a question holds what no ledger takes
 ├── EntryTooLarge           one entry is larger than the ledger may be
 └── LedgerClosed            used after ``close``
 """
@@ -110,6 +111,10 @@ class SchemaAhead(LedgerError):
 
 class UnknownSession(LedgerError):
     """A change belongs to a session that the ledger does not have (or not for this owner)."""
+
+
+class BadValue(LedgerError):
+    """A change or a question holds a value that no ledger takes."""
 
 
 class EntryTooLarge(LedgerError):

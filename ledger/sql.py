@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from ledger import queries
+from ledger.checking import checked, checked_page, checked_text
 from ledger.engine import MANUAL
 from ledger.errors import LedgerClosed, LedgerError
 from ledger.failures import Place, is_conflict, told_of
@@ -71,6 +72,7 @@ class SqlLedger:
         self._check_open()
         if self._refusal is not None:
             raise self._refusal()
+        changes = checked(changes)
         if not changes:
             return
         changes = redacted(changes, self._redact)
@@ -84,20 +86,24 @@ class SqlLedger:
                 self._keep_limits(changes)
 
     def read(self, session_id: str) -> Replay | None:
+        session_id = checked_text(session_id)
         with self._reading() as connection:
             return queries.replay(connection, session_id, self._owner)
 
     def find(self, session_id: str, session_key: str) -> SessionRecord | None:
+        session_id, session_key = checked_text(session_id), checked_text(session_key)
         with self._reading() as connection:
             return queries.record_by_id_and_key(connection, session_id, session_key, self._owner)
 
     def find_by_key(self, session_key: str) -> SessionRecord | None:
+        session_key = checked_text(session_key)
         with self._reading() as connection:
             return queries.record_by_key(connection, session_key, self._owner)
 
     def list_sessions(self, page: Page) -> list[SessionRecord]:
+        page = checked_page(page)
         with self._reading() as connection:
-            return queries.records(connection, page, self._owner)
+            return queries.records(connection, page, self._owner) if page.limit > 0 else []
 
     def stats(self) -> Stats:
         with self._reading() as connection:
@@ -120,24 +126,19 @@ class SqlLedger:
         self._check_open()
         if self._watch is not None:
             self._watch.look()
-        with (
-            self._watched(),
-            told_of(self._place, reading=True),
-            self._engine.connect() as connection,
-        ):
-            connection = connection.execution_options(**self._read_options)
-            with connection.begin():
-                yield connection
-
-    @contextmanager
-    def _watched(self) -> Iterator[None]:
-        """A file that is gone is told as that, whatever it did to the database."""
         try:
-            yield
+            with told_of(self._place, reading=True), self._engine.connect() as connection:
+                connection = connection.execution_options(**self._read_options)
+                with connection.begin():
+                    yield connection
         except LedgerError:
-            if self._watch is not None:
-                self._watch.look()
+            self._look_again()
             raise
+
+    def _look_again(self) -> None:
+        """A file that is gone is told as that, whatever else it has done to the database."""
+        if self._watch is not None:
+            self._watch.look()
 
     def _apply(self, connection: Connection, changes: Sequence[Change]) -> Transaction:
         transaction = Transaction(
@@ -169,14 +170,18 @@ class SqlLedger:
 
     def _write(self, work: Callable[[Connection], _T]) -> _T:
         """Do ``work`` in a transaction, again if it lost against another one."""
-        with self._watched(), told_of(self._place):
-            for _ in range(_ATTEMPTS - 1):
-                try:
-                    return self._once(work)
-                except DBAPIError as error:
-                    if not is_conflict(error):
-                        raise
-            return self._once(work)
+        try:
+            with told_of(self._place):
+                for _ in range(_ATTEMPTS - 1):
+                    try:
+                        return self._once(work)
+                    except DBAPIError as error:
+                        if not is_conflict(error):
+                            raise
+                return self._once(work)
+        except LedgerError:
+            self._look_again()
+            raise
 
     def _once(self, work: Callable[[Connection], _T]) -> _T:
         if self._is_server:

@@ -16,7 +16,7 @@ from acp_bridge.importing.openclaw_entries import (
     session_changes,
 )
 from acp_bridge.importing.openclaw_files import OldSession, Skipped
-from ledger import EntryTooLarge, EventLedger, LedgerRefused, NewEntry
+from ledger import BadValue, EntryTooLarge, EventLedger, LedgerRefused, NewEntry
 
 STATE: Final = "titles, usage, commands and modes, which are asked for afresh"
 OWN: Final = "events of sessions that this bridge has recorded itself"
@@ -78,7 +78,7 @@ def _import(
     if not dry_run:
         try:
             ledger.write(changes)
-        except (EntryTooLarge, LedgerRefused) as error:
+        except (BadValue, EntryTooLarge, LedgerRefused) as error:
             reason = f"events of the session {session.session_id}: {error.message}"
             report.skipped[reason] += len(session.events)
             return

@@ -97,6 +97,7 @@ def test_the_lower_function_checks_too(tmp_path: Path) -> None:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("bookmarks",)]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
 @pytest.mark.parametrize("use", [schema.upgrade, open_ledger], ids=["upgrade", "open"])
 def test_what_is_no_file_is_told_as_what_it_is(tmp_path: Path, use: object) -> None:
     link, pipe, directory = (tmp_path / name for name in ("link", "pipe", "directory"))
