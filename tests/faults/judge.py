@@ -43,8 +43,8 @@ CATEGORIES: Final = (
 CANCEL_LIMIT: Final = 2.0
 BUSY: Final = scaled(1.0)
 """Seconds of the wall that a busy machine takes."""
-RACE: Final = 0.05
-"""Seconds in which a cancel and an end may cross on their way."""
+RACE: Final = scaled(0.3)
+"""Seconds of the wall in which a cancel and an end may cross on a busy machine."""
 _NEVER_SENT: Final = {"gateway_unreachable", "link_lost", "gateway_timeout", "too_large"}
 
 
