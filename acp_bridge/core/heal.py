@@ -172,7 +172,7 @@ def _rest(
             said += part.text.rstrip()
             writer.chunks(text.feed(None, False, said))
         elif isinstance(part, UsedTool):
-            if tools.title_of(part.tool_call_id) is None:
+            if not tools.knows(part.tool_call_id, part.name, part.args):
                 writer.chunks(text.break_message())
             writer.tool(tools, part)
     writer.chunks(text.finish(said or None))
@@ -249,7 +249,7 @@ class _Writer:
     def tool(self, tools: ToolCalls, part: UsedTool) -> None:
         """The card and the end of a call, as far as ``tools`` has not shown them."""
         news = []
-        if tools.title_of(part.tool_call_id) is None:
+        if not tools.knows(part.tool_call_id, part.name, part.args):
             started = ev.ToolStarted(self._run_id, part.tool_call_id, part.name, part.args)
             news += tools.feed(started)
         if part.output is not None:

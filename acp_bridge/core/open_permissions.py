@@ -21,7 +21,7 @@ from acp_bridge.core.effects import (
 from acp_bridge.core.events import PermissionAsked, PermissionSettled, ToolStarted
 from acp_bridge.core.permissions import DENY, outcome_to_decision, permission_params
 from acp_bridge.core.ports import EditorAnswer
-from acp_bridge.core.tool_calls import ToolCalls
+from acp_bridge.core.tool_calls import APPROVAL, ToolCalls
 from acp_bridge.ids import ApprovalId, RunId, SessionId, ToolCallId
 from acp_bridge.wire import updates
 
@@ -58,7 +58,7 @@ class OpenPermissions:
         effects: list[Effect] = []
         if tool_call_id is None or self._tools.title_of(tool_call_id) is None:
             # An editor shows a permission on a card; without one of the gateway's we make it.
-            tool_call_id = tool_call_id or ToolCallId(f"exec:{asked.approval_id}")
+            tool_call_id = tool_call_id or ToolCallId(f"{APPROVAL}{asked.approval_id}")
             card = ToolStarted(self._run_id, tool_call_id, "exec", {"command": asked.command})
             effects += [Show(update) for update in self._tools.feed(card)]
         title = self._tools.title_of(tool_call_id) or asked.command
