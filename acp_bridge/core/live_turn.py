@@ -275,7 +275,7 @@ class Turn(TurnBase):
         if event.run_id != self.run_at_gateway or (event.is_foreign and self._is_resumed):
             return []  # of the run before the gateway's restart, or of somebody else's after it
         self._is_probed = False
-        effects = self._view.ended_tools(event.ended_tools)
+        effects = self._view.missed(event.parts, event.snapshot)
         if self._early_end is not None:
             effects += self._view.caught_up(event.snapshot)
             return effects + self._run_ended(self._early_end)

@@ -6,6 +6,7 @@ from acp_bridge.core import effects as fx
 from acp_bridge.core import events as ev
 from acp_bridge.core.commands import AbortRun, ProbeRun, StartRun
 from acp_bridge.core.live_turn import Turn
+from acp_bridge.core.transcript import UsedTool
 from acp_bridge.core.turn import TurnState
 from acp_bridge.errors import LinkLost, PromptTooLarge, RunFailed
 from acp_bridge.ids import ApprovalId, RunId, SessionId, SessionKey, ToolCallId
@@ -146,7 +147,10 @@ def test_an_end_that_comes_before_the_probes_answer_waits_for_what_was_missed() 
     wait = turn.handle(ev.RunEnded(RUN, ev.EndKind.FINISHED))  # as it often comes, without a text
     assert armed(wait, fx.DeadlineKind.PROBE)
     missed = ev.RunReported(
-        RUN, ev.RunState.FINISHED, snapshot="one two", ended_tools=((ToolCallId("t"), True, "no"),)
+        RUN,
+        ev.RunState.FINISHED,
+        snapshot="one two",
+        parts=(UsedTool(ToolCallId("t"), "exec", None, "no", failed=True),),
     )
     effects = turn.handle(missed)
 

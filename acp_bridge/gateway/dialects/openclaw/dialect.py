@@ -25,6 +25,7 @@ from acp_bridge.core.events import (
     GatewayEvent,
     Hello,
     PermissionAsked,
+    PermissionClosed,
     PermissionSettled,
     RunAccepted,
     RunEnded,
@@ -108,7 +109,9 @@ class _InquiryRequest(NamedTuple):
 
 
 class _ApprovalsRequest(NamedTuple):
-    pass
+    """Its answer waits for that of the probe: a question comes after what was said before it."""
+
+    probe: Inquiry
 
 
 _Context = _Connect | _RunRequest | _QueryRequest | _InquiryRequest | _ApprovalsRequest | None
@@ -129,6 +132,8 @@ class OpenClawDialect:
         self._out: list[str] = []
         self._followed: set[RunId] = set()
         self._is_watching = False
+        self._held: dict[Inquiry, list[Outcome]] = {}
+        """What waits for the answer of a probe."""
         self._hearing = Hearing()
 
     def receive(self, text: str | bytes, now: float) -> list[Outcome]:
@@ -145,6 +150,8 @@ class OpenClawDialect:
         for event in events:
             if isinstance(event, RunEnded):
                 self._unfollow(event.run_id, now)
+            elif isinstance(event, PermissionClosed):
+                self._forget_held(event)
         return [(None, event) for event in events]
 
     def send(self, command: Command, token: int | None, now: float) -> None:
@@ -158,10 +165,11 @@ class OpenClawDialect:
                 self._call(call, _RunRequest(command), now, ANSWER_TIMEOUT)
             case ProbeRun():
                 self._follow(command.run_id, now)
+                probe = inquiry_for(command, self.hello)
                 if self.hello and APPROVALS in self.hello.scopes:
                     call = encode.approvals_call()
-                    self._call(call, _ApprovalsRequest(), now, INQUIRY_TIMEOUT)
-                self._begin(command, None, now)
+                    self._call(call, _ApprovalsRequest(probe), now, INQUIRY_TIMEOUT)
+                self._ask(probe, probe.begin(), None, now)
             case ReadTranscript():
                 self._begin(command, _needed(token), now)
             case ReadOptions():
@@ -220,19 +228,34 @@ class OpenClawDialect:
             case _InquiryRequest():
                 said = payload if response.ok else None
                 return self._inquiry_answered(context, said, response.error, now)
-            case _ApprovalsRequest():
-                server_ms = now * 1000 + self._server_offset
-                if not response.ok:
+            case _ApprovalsRequest(probe):
+                told = self._approvals_told(response, now)
+                if not probe.is_over:
+                    self._held[probe] = told
                     return []
-                waiting = [
-                    approval_to_event(as_object(each), server_ms)
-                    for each in as_list(response.payload)
-                ]
-                asked = [each for each in waiting if isinstance(each, PermissionAsked)]
-                listed = ApprovalsListed(frozenset(each.approval_id for each in asked))
-                return [(None, event) for event in (*waiting, listed)]
+                return told
             case _:
                 assert_never(context)
+
+    def _approvals_told(self, response: Response, now: float) -> list[Outcome]:
+        if not response.ok:
+            return []
+        server_ms = now * 1000 + self._server_offset
+        waiting = [
+            approval_to_event(as_object(each), server_ms) for each in as_list(response.payload)
+        ]
+        asked = [each for each in waiting if isinstance(each, PermissionAsked)]
+        listed = ApprovalsListed(frozenset(each.approval_id for each in asked))
+        return [(None, event) for event in (*waiting, listed)]
+
+    def _forget_held(self, closed: PermissionClosed) -> None:
+        """An approval that was resolved is not asked for any more."""
+        for probe, told in self._held.items():
+            self._held[probe] = [
+                (token, event)
+                for token, event in told
+                if getattr(event, "approval_id", None) != closed.approval_id
+            ]
 
     def _open_or_refuse(self, response: Response, payload: Json) -> None:
         if not response.ok:
@@ -297,7 +320,7 @@ class OpenClawDialect:
         result = inquiry.result()
         if isinstance(result, RunReported) and result.state is not RunState.RUNNING:
             self._unfollow(result.run_id, now)
-        return [(token, result)]
+        return [(token, result), *self._held.pop(inquiry, [])]
 
     def _follow(self, run_id: RunId, now: float) -> None:
         """Get the run's tool events here, although another connection sent its prompt."""

@@ -34,7 +34,8 @@ from acp_bridge.gateway.dialects.openclaw.rows import (
     transcript_rows,
     turns,
 )
-from acp_bridge.ids import Json, RunId, ToolCallId
+from acp_bridge.gateway.dialects.openclaw.transcript import failed_calls, read_parts
+from acp_bridge.ids import Json, RunId
 
 _STATES = {
     EndKind.FINISHED: RunState.FINISHED,
@@ -160,11 +161,7 @@ def _report(
         stop_reason=end.stop_reason if end and state is RunState.FINISHED else None,
         resumed_as=transcript.resumed_as,
         is_foreign=transcript.is_foreign,
-        ended_tools=tuple(
-            (ToolCallId(call), row.get("isError") is True, message_text(row))
-            for row in transcript.rows
-            if row.get("role") == "toolResult" and (call := as_text(row.get("toolCallId")))
-        ),
+        parts=read_parts(transcript.rows, failed_calls(as_object(answers.history))),
     )
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from acp_bridge.core.events import RunState
+from acp_bridge.core.transcript import UsedTool
 from acp_bridge.gateway.dialects.openclaw.encode import HISTORY_ROWS
 from acp_bridge.gateway.dialects.openclaw.reconcile import Answers, left_out_rows, reported
-from acp_bridge.ids import Json, RunId
+from acp_bridge.ids import Json, RunId, ToolCallId
 
 RUN = RunId("run-1")
 IDLE = {"hasActiveRun": False, "status": "done"}
@@ -227,4 +228,4 @@ def test_a_left_out_prompt_with_its_key_is_found(  # 2026.9.6 keeps the key
 def test_a_tool_result_without_an_id_is_no_ended_tool() -> None:
     result = {"role": "toolResult", "content": "out"}
     report = reported(answers(prompt(), result, {**result, "toolCallId": "call-1"}))
-    assert report.ended_tools == (("call-1", False, "out"),)
+    assert report.parts == (UsedTool(ToolCallId("call-1"), None, None, "out", failed=False),)
