@@ -1,13 +1,14 @@
 """What became of a run, told from its session's transcript and from ``agent.wait``.
 
 ``chat.history`` names the run in flight, and the row of a prompt carries ``<run id>:user`` as its
-idempotency key, which is the exact test for "the gateway has this prompt". Four traps, measured:
+idempotency key, which is the exact test for "the gateway has this prompt". Five traps, measured:
 
 - 2026.6.11 writes that row late: a transcript may be empty while the run is in flight.
 - ``agent.wait`` says "timeout" for a running run, an unknown one and, on 2026.6.11, an aborted
   one, so that this answer alone tells nothing.
 - 2026.6.11 may go on naming a run that has ended ("couldn't generate a response") as in flight,
   for ever; ``agent.wait`` then knows its end.
+- 2026.6.11 says "error" of a finished run in which a tool has failed.
 - Rows above 128 KiB are left out, in 2026.6.11 together with their idempotency key. So a
   prompt is called *not taken* only if no row could be hiding it.
 """
@@ -104,11 +105,19 @@ def _by_wait(answers: Answers, transcript: _Transcript) -> RunReported | None:
             return _report(answers, transcript, RunState.FINISHED, snapshot=text)
         case "error" if error == "aborted" or wait.get("stopReason") == "rpc":
             return _report(answers, transcript, RunState.ABORTED, snapshot=_text(transcript))
+        case "error" if _has_finished(transcript):
+            return _report(answers, transcript, RunState.FINISHED, snapshot=_text(transcript))
         case "error":
             text = _text(transcript)
             return _report(answers, transcript, RunState.FAILED, snapshot=text, error=error)
         case _:
             return None
+
+
+def _has_finished(transcript: _Transcript) -> bool:
+    """2026.6.11 calls a run failed that has answered, if one of its tools has failed."""
+    end = ending(transcript.rows)
+    return end is not None and end.kind is EndKind.FINISHED
 
 
 def _by_flight(answers: Answers, transcript: _Transcript) -> RunReported | None:

@@ -229,3 +229,10 @@ def test_a_tool_result_without_an_id_is_no_ended_tool() -> None:
     result = {"role": "toolResult", "content": "out"}
     report = reported(answers(prompt(), result, {**result, "toolCallId": "call-1"}))
     assert report.parts == (UsedTool(ToolCallId("call-1"), None, None, "out", failed=False),)
+
+
+def test_a_run_that_answered_has_finished_though_one_of_its_tools_failed() -> None:
+    failed = {"status": "error", "error": "`ls` failed"}  # 2026.6.11
+    report = reported(answers(prompt(), answer("done"), wait=failed))
+    assert (report.state, report.snapshot, report.error) == (RunState.FINISHED, "done", None)
+    assert state(prompt(), wait=failed) is RunState.FAILED
