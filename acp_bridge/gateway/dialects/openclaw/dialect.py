@@ -109,7 +109,8 @@ class _InquiryRequest(NamedTuple):
 
 
 class _ApprovalsRequest(NamedTuple):
-    """Its answer waits for that of the probe: a question comes after what was said before it."""
+    """The questions of its answer wait for that of the probe: they come after what was said before
+    them."""
 
     probe: Inquiry
 
@@ -132,8 +133,8 @@ class OpenClawDialect:
         self._out: list[str] = []
         self._followed: set[RunId] = set()
         self._is_watching = False
-        self._held: dict[Inquiry, list[Outcome]] = {}
-        """What waits for the answer of a probe."""
+        self._held: dict[Inquiry, list[PermissionAsked]] = {}
+        """Questions that wait for the answer of a probe."""
         self._hearing = Hearing()
 
     def receive(self, text: str | bytes, now: float) -> list[Outcome]:
@@ -229,33 +230,26 @@ class OpenClawDialect:
                 said = payload if response.ok else None
                 return self._inquiry_answered(context, said, response.error, now)
             case _ApprovalsRequest(probe):
-                told = self._approvals_told(response, now)
-                if not probe.is_over:
-                    self._held[probe] = told
+                if not response.ok:
                     return []
-                return told
+                asked = self._waiting_approvals(as_list(response.payload), now)
+                listed = ApprovalsListed(frozenset(each.approval_id for each in asked))
+                if not probe.is_over:
+                    self._held[probe], asked = asked, []
+                return [(None, event) for event in (*asked, listed)]
             case _:
                 assert_never(context)
 
-    def _approvals_told(self, response: Response, now: float) -> list[Outcome]:
-        if not response.ok:
-            return []
+    def _waiting_approvals(self, listed: list[Any], now: float) -> list[PermissionAsked]:
         server_ms = now * 1000 + self._server_offset
-        waiting = [
-            approval_to_event(as_object(each), server_ms) for each in as_list(response.payload)
-        ]
-        asked = [each for each in waiting if isinstance(each, PermissionAsked)]
-        listed = ApprovalsListed(frozenset(each.approval_id for each in asked))
-        return [(None, event) for event in (*waiting, listed)]
+        events = [approval_to_event(as_object(each), server_ms) for each in listed]
+        return [event for event in events if isinstance(event, PermissionAsked)]
 
     def _forget_held(self, closed: PermissionClosed) -> None:
         """An approval that was resolved is not asked for any more."""
-        for probe, told in self._held.items():
-            self._held[probe] = [
-                (token, event)
-                for token, event in told
-                if getattr(event, "approval_id", None) != closed.approval_id
-            ]
+        for probe, held in self._held.items():
+            kept = [asked for asked in held if asked.approval_id != closed.approval_id]
+            self._held[probe] = kept
 
     def _open_or_refuse(self, response: Response, payload: Json) -> None:
         if not response.ok:
@@ -320,7 +314,7 @@ class OpenClawDialect:
         result = inquiry.result()
         if isinstance(result, RunReported) and result.state is not RunState.RUNNING:
             self._unfollow(result.run_id, now)
-        return [(token, result), *self._held.pop(inquiry, [])]
+        return [(token, result), *((None, asked) for asked in self._held.pop(inquiry, []))]
 
     def _follow(self, run_id: RunId, now: float) -> None:
         """Get the run's tool events here, although another connection sent its prompt."""
