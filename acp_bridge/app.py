@@ -247,6 +247,7 @@ def _session_options(settings: Settings) -> SessionOptions:
         prefix_cwd=settings.prefix_cwd,
         provenance=settings.provenance,
         delete_at_gateway=settings.delete_gateway_sessions,
+        shows_foreign=settings.foreign_turns == "show",
     )
 
 

@@ -3,7 +3,8 @@
 What a database needs takes longer to import than all the rest of the bridge. So it is opened in a
 thread of its own, once the first answer is written; who comes sooner than it is ready waits a
 little. A ledger that cannot be used costs the record and not the conversation: what a while may
-mend (a lock, a server that is away, a full disk) is tried again, and otherwise memory serves.
+mend (a lock, a server that is away, a full disk) is tried again, and otherwise memory serves. One
+whose file was removed or replaced meanwhile is closed, and opened anew.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from acp_bridge.config import Settings
@@ -24,6 +25,7 @@ from ledger import (
     LedgerBusy,
     LedgerClosed,
     LedgerError,
+    LedgerGone,
     Limits,
     Page,
     Replay,
@@ -35,7 +37,7 @@ from ledger.memory import MemoryLedger
 
 log = logging.getLogger(__name__)
 
-LOCK_TIMEOUT: Final = 0.1
+LOCK_TIMEOUT: Final = 0.05
 """Seconds that a line to the editor may wait for a lock; what is not written is kept and tried
 again by the recorder."""
 PATIENCE: Final = 2.0
@@ -43,6 +45,8 @@ PATIENCE: Final = 2.0
 RETRY: Final = 2.0
 """Seconds between two tries to open."""
 CLOSE_GRACE: Final = 0.2
+
+_T = TypeVar("_T")
 
 
 class LazyLedger:
@@ -86,22 +90,22 @@ class LazyLedger:
         threading.Thread(target=self._open, name="ledger", daemon=True).start()
 
     def write(self, changes: Sequence[Change]) -> None:
-        self._opened().write(changes)
+        self._call(lambda ledger: ledger.write(changes))
 
     def read(self, session_id: str) -> Replay | None:
-        return self._opened().read(session_id)
+        return self._call(lambda ledger: ledger.read(session_id))
 
     def find(self, session_id: str, session_key: str) -> SessionRecord | None:
-        return self._opened().find(session_id, session_key)
+        return self._call(lambda ledger: ledger.find(session_id, session_key))
 
     def find_by_key(self, session_key: str) -> SessionRecord | None:
-        return self._opened().find_by_key(session_key)
+        return self._call(lambda ledger: ledger.find_by_key(session_key))
 
     def list_sessions(self, page: Page) -> list[SessionRecord]:
-        return self._opened().list_sessions(page)
+        return self._call(lambda ledger: ledger.list_sessions(page))
 
     def stats(self) -> Stats:
-        return self._opened().stats()
+        return self._call(lambda ledger: ledger.stats())
 
     def close(self) -> None:
         """Close what is open, and what is being opened as soon as it is. Waits for a short time
@@ -114,15 +118,44 @@ class LazyLedger:
             closing.start()
             closing.join(CLOSE_GRACE)
 
+    def _call(self, operation: Callable[[EventLedger], _T]) -> _T:
+        ledger = self._opened()
+        try:
+            return operation(ledger)
+        except LedgerGone as error:
+            self._forget(ledger, error)
+        except LedgerClosed:
+            # Another thread may have found it gone; otherwise it was closed by who closed this.
+            if self._is_closed or self._ledger is ledger:
+                raise
+        return operation(self._opened())
+
+    def _forget(self, ledger: EventLedger, reason: LedgerGone) -> None:
+        """Close a ledger whose file is gone, so that the next call opens it anew; only the first
+        thread that finds it gone has something to do."""
+        with self._lock:
+            if self._ledger is not ledger:
+                return
+            self._ledger, self._failure = None, reason
+            if self._clock() - self._tried_at >= RETRY:  # else it goes away all the time
+                self._has_tried.clear()
+        log.warning(
+            "the ledger's file was removed or replaced; recording goes on in a new one",
+            extra={"fields": {"reason": reason.message, "hint": reason.hint}},
+        )
+        ledger.close()
+
     def _opened(self) -> EventLedger:
         if self._is_closed:
             raise LedgerClosed("The ledger is closed.")
         self.warm()
-        if self._ledger is None:
+        opened = self._ledger
+        if opened is None:
             self._has_tried.wait(max(0.0, self._wait_until - self._clock()))
-        if self._ledger is None:
+            opened = self._ledger
+        if opened is None:
             raise self._reason()
-        return self._ledger
+        return opened
 
     def _reason(self) -> LedgerError:
         failure = self._failure

@@ -9,12 +9,14 @@ Importing this package costs little: model, port and errors only. The rest comes
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
 from ledger.errors import (
     BadLedgerUrl,
+    BadValue,
     DriverMissing,
     EntryTooLarge,
     LedgerBusy,
@@ -22,9 +24,12 @@ from ledger.errors import (
     LedgerCorrupt,
     LedgerError,
     LedgerFull,
+    LedgerGone,
+    LedgerMissing,
     LedgerReadOnly,
     LedgerRefused,
     LedgerUnreachable,
+    LedgerUnreadable,
     NotALedger,
     SchemaAhead,
     SchemaBehind,
@@ -58,6 +63,7 @@ from ledger.retention import Limits
 __all__ = [
     "LEASE_MS",
     "BadLedgerUrl",
+    "BadValue",
     "Change",
     "DeleteSession",
     "DriverMissing",
@@ -70,9 +76,12 @@ __all__ = [
     "LedgerCorrupt",
     "LedgerError",
     "LedgerFull",
+    "LedgerGone",
+    "LedgerMissing",
     "LedgerReadOnly",
     "LedgerRefused",
     "LedgerUnreachable",
+    "LedgerUnreadable",
     "Limits",
     "NewEntry",
     "NewSession",
@@ -105,6 +114,8 @@ def open_ledger(
     lock_timeout: float = 5.0,
     redact: Redact = keep_all,
     is_network_path: Callable[[Path], bool] | None = None,
+    read_only: bool = False,
+    clock: Callable[[], float] = time.monotonic,
 ) -> EventLedger:
     """Open the ledger at ``sqlite:///…`` or ``postgresql+psycopg://…``.
 
@@ -118,6 +129,13 @@ def open_ledger(
     (``ledger.redaction``). ``is_network_path`` tells whether a file is on a network file system;
     by default the system is asked.
 
+    With ``read_only`` what is there is only looked at and nothing is made, upgraded or set aside:
+    ``LedgerMissing``, ``NotALedger``, ``LedgerCorrupt`` or ``SchemaBehind`` is raised instead, and
+    each ``write`` raises ``LedgerReadOnly``.
+
+    ``clock`` gives monotonic seconds: once in one of them a write
+    looks whether the file is still the one that was opened, and else raises ``LedgerGone``.
+
     Raises ``LedgerError``: for each cause another class, with a sentence and a hint.
     """
     opening = import_module("ledger.opening")  # what it imports takes longer than all the rest
@@ -129,6 +147,8 @@ def open_ledger(
         host=host,
         lock_timeout=lock_timeout,
         redact=redact,
+        read_only=read_only,
+        clock=clock,
         **options,
     )
     return ledger

@@ -30,7 +30,12 @@ IMMEDIATE = {"begin": "BEGIN IMMEDIATE"}
 MANUAL = {"begin": None}
 """Its transactions are begun and ended by the driver alone."""
 
+_SECRETS = ("password", "sslpassword")
+"""Options of a URL that must not be shown."""
+
 _CONNECT_SECONDS = 5
+_LOGS = ("-wal", "-journal")
+"""What holds a part of an SQLite file's content, by the endings of the names."""
 _WAL_LIMIT = 4 * 1024 * 1024
 """Bytes that the write-ahead log keeps on the disk when it has been emptied."""
 
@@ -44,6 +49,10 @@ class FilePlace:
     def __str__(self) -> str:
         return str(self.path)
 
+    @property
+    def shown_url(self) -> str:
+        return f"{SQLITE}:///{self.path}"
+
 
 @dataclass(frozen=True, slots=True)
 class ServerPlace:
@@ -54,9 +63,17 @@ class ServerPlace:
     def __str__(self) -> str:
         return self.url.set(query={}).render_as_string(hide_password=True)
 
+    @property
+    def shown_url(self) -> str:
+        return self.url.difference_update_query(_SECRETS).render_as_string(hide_password=True)
 
-def place_of(url: str) -> FilePlace | ServerPlace:
+
+def place_of(url: object) -> FilePlace | ServerPlace:
     """Read a ledger's URL. Raises ``BadLedgerUrl``; its message never shows a password."""
+    if not isinstance(url, str):
+        raise BadLedgerUrl(
+            f"A ledger's URL is a text, and not of the type {type(url).__name__}.", hint=_URL_HINT
+        )
     if url.startswith(f"{SQLITE}:"):
         return FilePlace(_sqlite_path(url))
     try:
@@ -104,8 +121,13 @@ def file_engine(
 def sqlite_connection(
     path: Path, *, lock_timeout: float, read_only: bool = False, foreign_keys: bool = True
 ) -> sqlite3.Connection:
-    """A connection that begins no transactions by itself and may go from thread to thread."""
-    mode = "ro" if read_only else "rw"  # not "rwc": the file is made with rights of its own
+    """A connection that begins no transactions by itself and may go from thread to thread.
+
+    With ``read_only`` nothing on the disk is other afterwards than it was before.
+    """
+    # Not "rwc": the file is made with rights of its own. One that may not write would leave behind
+    # the log that it has to make; one that may would empty a log that is there into the file.
+    mode = "ro" if read_only and _has_log(path) else "rw"
     connection = sqlite3.connect(
         f"{path.as_uri()}?mode={mode}",
         uri=True,
@@ -118,12 +140,17 @@ def sqlite_connection(
             f"foreign_keys = {foreign_keys:d}",
             "synchronous = NORMAL",
             f"journal_size_limit = {_WAL_LIMIT}",
+            f"query_only = {read_only:d}",
         ):
             connection.execute(f"PRAGMA {pragma}")
     except sqlite3.Error:
         connection.close()
         raise
     return connection
+
+
+def _has_log(path: Path) -> bool:
+    return any(path.with_name(path.name + ending).exists() for ending in _LOGS)
 
 
 def _begin(connection: Connection) -> None:

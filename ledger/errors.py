@@ -6,6 +6,9 @@ LedgerError                 message, hint, is_retryable
 ├── LedgerUnreachable       no answer from the server                     retryable
 ├── LedgerRefused           the server does not let us in, or not do that
 ├── LedgerReadOnly          file, directory or server cannot be written
+├── LedgerUnreadable        file or directory cannot be read
+├── LedgerMissing           there is no ledger yet, and none was to be made
+├── LedgerGone              the file was removed or replaced while it was open   retryable
 ├── NotALedger              something else lies where the ledger should be
 ├── LedgerCorrupt           the data is damaged
 ├── LedgerFull              no space left                                 retryable
@@ -13,6 +16,7 @@ LedgerError                 message, hint, is_retryable
 ├── SchemaBehind            the database is older than the code
 ├── SchemaAhead             the database is newer than the code
 ├── UnknownSession          a change of a session that is not there
+├── BadValue                a change or a question holds what no ledger takes
 ├── EntryTooLarge           one entry is larger than the ledger may be
 └── LedgerClosed            used after ``close``
 """
@@ -60,6 +64,23 @@ class LedgerReadOnly(LedgerError):
     """The ledger's file, directory or server cannot be written."""
 
 
+class LedgerUnreadable(LedgerError):
+    """The ledger's file or directory cannot be read."""
+
+
+class LedgerMissing(LedgerError):
+    """There is no ledger yet, and none was to be made."""
+
+
+class LedgerGone(LedgerError):
+    """The ledger's file was removed or replaced.
+
+    What was written since then may be lost. To go on, close the ledger and open it again.
+    """
+
+    is_retryable = True
+
+
 class NotALedger(LedgerError):
     """Where the ledger should be lies something else, which is left alone."""
 
@@ -90,6 +111,10 @@ class SchemaAhead(LedgerError):
 
 class UnknownSession(LedgerError):
     """A change belongs to a session that the ledger does not have (or not for this owner)."""
+
+
+class BadValue(LedgerError):
+    """A change or a question holds a value that no ledger takes."""
 
 
 class EntryTooLarge(LedgerError):

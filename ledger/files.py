@@ -8,20 +8,28 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ledger.errors import LedgerBusy, LedgerError, LedgerFull, LedgerReadOnly, NotALedger
+from ledger.errors import (
+    LedgerBusy,
+    LedgerError,
+    LedgerFull,
+    LedgerGone,
+    LedgerReadOnly,
+    NotALedger,
+)
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
 """What SQLite keeps beside its file, by the endings of the names."""
 
 _POLL_SECONDS = 0.02
+_LOOK_SECONDS = 1.0
 
 
 def prepare(path: Path) -> None:
-    """Make the directory (mode 0700) and the file (mode 0600) where they are missing, and take
-    from the file the rights of others. An existing directory is its owner's business.
+    """Make the directory (mode 0700) and the file (mode 0600) where they are missing. What is
+    there already is left as it is: it may be somebody else's.
 
     Raises ``NotALedger`` for a path that is no file, and ``LedgerReadOnly`` or ``LedgerFull``.
     """
@@ -31,13 +39,73 @@ def prepare(path: Path) -> None:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as error:
         raise _unusable(path, error) from error
-    if not path.is_file():
+    check_is_file(path)
+
+
+def check_is_file(path: Path) -> None:
+    """Raises ``NotALedger`` for a path at which something else than a file lies."""
+    if path.is_file():
+        return
+    if path.is_dir():
         raise NotALedger(
             f"{path} is a directory, and the ledger must be a file.",
             hint="Name a file in it, or another one.",
         )
+    if path.is_symlink():
+        raise NotALedger(
+            f"{path} is a link that leads to no file ({os.readlink(path)}).",
+            hint="Make the file that it leads to, or remove the link.",
+        )
+    raise NotALedger(
+        f"{path} is a pipe, a socket or a device, and the ledger must be a file.",
+        hint="Choose another place with --state-dir or --ledger-url.",
+    )
+
+
+def make_private(path: Path) -> None:
+    """Take the rights of others from the ledger's file and what lies beside it."""
     for ending in ("", *SIDE_FILES):
         _make_private(path.with_name(path.name + ending))
+
+
+class FileWatch:
+    """Notices that a path no longer leads to the file that it leads to now: an open file can be
+    written for ever after it was removed, and nobody will read it. ``clock`` gives monotonic
+    seconds."""
+
+    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
+        self._path = path
+        self._clock = clock
+        self._identity = self._now_there()
+        self._looked_at = clock()
+        self._is_gone = False
+
+    def look_if_due(self) -> None:
+        """As :meth:`look`, but only once in a second."""
+        if self._is_gone or self._clock() - self._looked_at >= _LOOK_SECONDS:
+            self.look()
+
+    def look(self) -> None:
+        """Raises ``LedgerGone``, and from then on always: the number of a file that is gone may
+        be given to the next."""
+        self._looked_at = self._clock()
+        try:
+            self._is_gone = self._is_gone or self._now_there() != self._identity
+        except OSError:
+            return  # it cannot be told now; if it matters, the database will tell
+        if self._is_gone:
+            raise LedgerGone(
+                f"The ledger's file was removed or replaced. ({self._path})",
+                hint="Leave the file in its place while a bridge is running. What follows is "
+                "recorded in the file that is there now, or in a new one.",
+            )
+
+    def _now_there(self) -> tuple[int, int] | None:
+        try:
+            status = os.stat(self._path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return status.st_dev, status.st_ino
 
 
 @contextlib.contextmanager

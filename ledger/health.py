@@ -48,24 +48,31 @@ class Finding:
     journal_mode: str = ""
     reason: str = ""
     """How the damage shows."""
+    is_database: bool = True
+    """Whether it looks like a file of SQLite's at all, if it is damaged."""
 
 
-def inspect(path: Path, *, lock_timeout: float, is_current: Callable[[str], bool]) -> Finding:
+def inspect(
+    path: Path, *, lock_timeout: float, is_current: Callable[[str], bool], may_write: bool
+) -> Finding:
     """Look into a file, which must exist. Raises ``sqlite3.Error`` if that cannot be done.
     ``is_current`` tells of a version whether its tables have just the columns that this code knows.
 
     Reading only, so that a damaged file stays byte for byte what it is: a connection that may
-    write would move what is in its write-ahead log into the file, right or wrong.
+    write would move what is in its write-ahead log into the file, right or wrong. Only with
+    ``may_write`` is undone what a crash has left half written, if it cannot be read otherwise.
     """
     with path.open("rb") as file:
         begin = file.read(_HEADER)
     if not begin:
         return Finding(Content.NOTHING)
     if not begin.startswith(_MAGIC) or not set(begin[len(_MAGIC) + 2 :]) <= _FORMATS:
-        return Finding(Content.DAMAGED, reason="file is not a database")
+        return Finding(Content.DAMAGED, reason="file is not a database", is_database=False)
     try:
         return _look_into(path, lock_timeout, is_current, read_only=True)
     except sqlite3.OperationalError:
+        if not may_write:
+            raise
         # What a crash left in the rollback journal has to be undone first, which is writing.
         return _look_into(path, lock_timeout, is_current, read_only=False)
 
@@ -86,7 +93,7 @@ def _look_into(
 
 def _content(connection: sqlite3.Connection, is_current: Callable[[str], bool]) -> Finding:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-    if tables and len(tables & _TABLES) < len(_TABLES) // 2:
+    if tables and not _is_of_ledger(tables):
         return Finding(Content.FOREIGN)
     [problem] = connection.execute("PRAGMA quick_check(1)").fetchone()
     if problem != "ok":
@@ -104,6 +111,14 @@ def _content(connection: sqlite3.Connection, is_current: Callable[[str], bool]) 
             connection.execute(f"SELECT {', '.join(table.c.keys())} FROM {table.name} LIMIT 0")  # noqa: S608 - constants
     [mode] = connection.execute("PRAGMA journal_mode").fetchone()
     return Finding(Content.LEDGER, row[0], mode)
+
+
+def _is_of_ledger(tables: set[str]) -> bool:
+    """Whether tables are those of a ledger, of which some may be lost. Most of their names are
+    common words: without the one that is not, all of the others are wanted."""
+    if VERSION_TABLE in tables:
+        return len(tables & _TABLES) > len(_TABLES) // 2
+    return tables >= _TABLES - {VERSION_TABLE}
 
 
 def set_aside(path: Path) -> Path:

@@ -6,8 +6,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
+from ledger.checking import checked, checked_page, checked_text, cleaned
+from ledger.codec import clean, encode, size
 from ledger.errors import EntryTooLarge, LedgerClosed, UnknownSession
-from ledger.memory_session import MemorySession, cost_of
+from ledger.memory_session import MemorySession
 from ledger.model import (
     Change,
     DeleteSession,
@@ -39,8 +41,7 @@ from ledger.retention import (
 class MemoryLedger:
     """Implements ``ledger.port.EventLedger``; everything is forgotten with the object.
 
-    All sessions are those of one owner. Payloads are kept as they are, not copied: nobody changes
-    one after handing it over.
+    All sessions are those of one owner. Payloads are kept as text, as in a database.
     """
 
     def __init__(self, limits: Limits | None = None, *, redact: Redact = keep_all) -> None:
@@ -54,13 +55,13 @@ class MemoryLedger:
     def write(self, changes: Sequence[Change]) -> None:
         with self._lock:
             self._check_open()
+            changes = [cleaned(change) for change in redacted(checked(changes), self._redact)]
             self._check_sessions(changes)
-            changes = redacted(changes, self._redact)
-            costs = [self._cost(change) for change in changes]
-            for change, cost in zip(changes, costs, strict=True):
-                self._apply(change, cost)
+            texts = [self._text(change) for change in changes]
+            for change, text in zip(changes, texts, strict=True):
+                self._apply(change, text)
             self._trim(changes)
-            self._allowance -= sum(costs)
+            self._allowance -= sum(size(text) + ENTRY_OVERHEAD for text in texts if text)
             times = [at for change in changes if (at := getattr(change, "at", None)) is not None]
             if times and self._allowance <= 0:
                 self._keep_limits(max(times))
@@ -68,27 +69,30 @@ class MemoryLedger:
     def read(self, session_id: str) -> Replay | None:
         with self._lock:
             self._check_open()
-            session = self._sessions.get(session_id)
+            session = self._sessions.get(checked_text(session_id))
             return None if session is None else session.replay()
 
     def find(self, session_id: str, session_key: str) -> SessionRecord | None:
+        session_id, session_key = checked_text(session_id), checked_text(session_key)
         found = self._select(lambda record: record.session_id == session_id)
         return next((record for record in found if record.session_key == session_key), None)
 
     def find_by_key(self, session_key: str) -> SessionRecord | None:
+        session_key = checked_text(session_key)
         found = self._select(lambda record: record.session_key == session_key)
         return min(found, key=lambda record: (not record.complete, _age(record)), default=None)
 
     def list_sessions(self, page: Page) -> list[SessionRecord]:
-        cwd = None if page.cwd is None else normal_path(page.cwd)
-        after = None if page.after is None else (-page.after[0], page.after[1])
+        page = checked_page(page)
+        cwd = None if page.cwd is None else clean(normal_path(page.cwd))
+        after = None if page.after is None else (-page.after[0], clean(page.after[1]))
         found = self._select(
             lambda record: (
                 (cwd is None or normal_path(record.cwd) == cwd)
                 and (after is None or _age(record) > after)
             )
         )
-        return sorted(found, key=_age)[: page.limit]
+        return sorted(found, key=_age)[: max(0, page.limit)]
 
     def stats(self) -> Stats:
         with self._lock:
@@ -140,23 +144,24 @@ class MemoryLedger:
                 case RunClosed() | Incomplete() | SessionClosed():
                     pass
 
-    def _cost(self, change: Change) -> int:
+    def _text(self, change: Change) -> str:
+        """The payload as it is kept; none is empty."""
         if not isinstance(change, NewEntry):
-            return 0
-        cost = cost_of(change)
-        if cost - ENTRY_OVERHEAD > self._limits.max_bytes:
+            return ""
+        text = encode(change.payload)
+        if size(text) > self._limits.max_bytes:
             raise EntryTooLarge(
-                f"An entry of {cost - ENTRY_OVERHEAD} bytes is larger than the ledger may be.",
+                f"An entry of {size(text)} bytes is larger than the ledger may be.",
                 hint="Raise --max-bytes.",
             )
-        return cost
+        return text
 
-    def _apply(self, change: Change, cost: int) -> None:
+    def _apply(self, change: Change, text: str) -> None:
         match change:
             case NewSession():
                 self._open(change)
             case NewEntry():
-                self._sessions[change.session_id].append(change, cost)
+                self._sessions[change.session_id].append(change, text)
             case RunOpened() | RunClosed():
                 self._apply_to_run(change)
             case SessionTitle():

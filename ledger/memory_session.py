@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from ledger.archive import pack, unpack
-from ledger.codec import encode, size
+from ledger.codec import decode, encode, size
 from ledger.merging import plan_merges
 from ledger.model import (
     LEASE_MS,
@@ -23,6 +24,26 @@ from ledger.redaction import Redact
 from ledger.retention import ENTRY_OVERHEAD, RUN_OVERHEAD, SESSION_OVERHEAD, Usage
 
 _ENTRY = Entry._fields
+
+
+class _Kept(NamedTuple):
+    """An entry, of which the payload is kept as text."""
+
+    bare: Entry
+    text: str
+
+    @property
+    def entry(self) -> Entry:
+        return self.bare._replace(payload=decode(self.text))
+
+    @property
+    def cost(self) -> int:
+        """Bytes, as the limits count them."""
+        return size(self.text) + ENTRY_OVERHEAD
+
+
+def _kept(entry: Entry) -> _Kept:
+    return _Kept(entry._replace(payload={}), encode(entry.payload))
 
 
 class MemorySession:
@@ -44,7 +65,7 @@ class MemorySession:
         )
         self.bytes = SESSION_OVERHEAD
         self._redact = redact
-        self._entries: list[Entry] = []
+        self._entries: list[_Kept] = []
         self._runs: dict[str, Run] = {}
         self._keys: set[str] = set()
         self._archive: bytes | None = None
@@ -68,8 +89,8 @@ class MemorySession:
             lease_until=max(self.record.lease_until, at + LEASE_MS),
         )
 
-    def append(self, new: NewEntry, cost: int) -> None:
-        """Append an entry, unless one with its key is there."""
+    def append(self, new: NewEntry, text: str) -> None:
+        """Append an entry, unless one with its key is there; ``text`` is its encoded payload."""
         self.touch(new.at)
         self._unarchive()
         if new.entry_key is not None:
@@ -78,8 +99,9 @@ class MemorySession:
             self._keys.add(new.entry_key)
         values = {name: getattr(new, name) for name in _ENTRY if name != "seq"}
         seq = self.record.trimmed + len(self._entries) + 1
-        self._entries.append(Entry(seq=seq, **values))
-        self.bytes += cost
+        kept = _Kept(Entry(seq=seq, **{**values, "payload": {}}), text)
+        self._entries.append(kept)
+        self.bytes += kept.cost
         self.change(entries=len(self._entries))
 
     def has_run(self, run_id: str) -> bool:
@@ -115,9 +137,9 @@ class MemorySession:
     def trim(self, count: int) -> None:
         """Drop the first ``count`` entries, and the runs that ended before the first one left."""
         dropped, self._entries = self._entries[:count], self._entries[count:]
-        self.bytes -= sum(map(cost_of, dropped))
-        self._keys -= {entry.entry_key for entry in dropped if entry.entry_key is not None}
-        oldest = min((entry.at for entry in self._entries), default=0)
+        self.bytes -= _cost(dropped)
+        self._keys -= _keys(dropped)
+        oldest = min((kept.bare.at for kept in self._entries), default=0)
         for run in list(self._runs.values()):
             if run.closed_at is not None and run.closed_at < oldest:
                 del self._runs[run.run_id]
@@ -130,17 +152,18 @@ class MemorySession:
 
     def archive(self) -> None:
         """Keep the entries compressed."""
-        self._archive = pack({name: getattr(e, name) for name in _ENTRY} for e in self._entries)
-        self.bytes += len(self._archive) - sum(map(cost_of, self._entries))
+        self._archive = pack(kept.entry._asdict() for kept in self._entries)
+        self.bytes += len(self._archive) - _cost(self._entries)
         self._entries, self._keys = [], set()
         self.change(archived=True)
 
     def replay(self) -> Replay:
         """All of it."""
-        entries = self._entries
         if self._archive is not None:
-            entries = [Entry(**item) for item in unpack(self._archive)]
-        return Replay(self.record, tuple(entries), tuple(self._runs.values()))
+            entries = tuple(Entry(**item) for item in unpack(self._archive))
+        else:
+            entries = tuple(kept.entry for kept in self._entries)
+        return Replay(self.record, entries, tuple(self._runs.values()))
 
     def usage(self, now: int) -> Usage:
         """What it costs."""
@@ -150,31 +173,38 @@ class MemorySession:
     def _unarchive(self) -> None:
         if self._archive is None:
             return
-        self._entries = list(self.replay().entries)
-        self._keys = {entry.entry_key for entry in self._entries if entry.entry_key is not None}
-        self.bytes += sum(map(cost_of, self._entries)) - len(self._archive)
+        self._entries = [_kept(entry) for entry in self.replay().entries]
+        self._keys = _keys(self._entries)
+        self.bytes += _cost(self._entries) - len(self._archive)
         self._archive = None
         self.change(archived=False)
 
     def _merge(self, run_id: str) -> None:
         entries = self._entries
-        before = sum(map(cost_of, entries))
-        merges = plan_merges([_chunk_payload(entry, run_id) for entry in entries], self._redact)
+        before = _cost(entries)
+        merges = plan_merges([_chunk_payload(kept, run_id) for kept in entries], self._redact)
         for merge in reversed(merges):
-            merged = entries[merge.start]._replace(payload=merge.payload)
+            merged = entries[merge.start]._replace(text=encode(merge.payload))
             entries[merge.start : merge.stop] = [merged]
         if merges:
             first = self.record.trimmed + 1
-            self._entries = [entry._replace(seq=seq) for seq, entry in enumerate(entries, first)]
-            self.bytes += sum(map(cost_of, self._entries)) - before
+            self._entries = [
+                kept._replace(bare=kept.bare._replace(seq=seq))
+                for seq, kept in enumerate(entries, first)
+            ]
+            self.bytes += _cost(self._entries) - before
             self.change(entries=len(entries))
 
 
-def cost_of(entry: Entry | NewEntry) -> int:
-    """Bytes that an entry costs, as the limits count them."""
-    return size(encode(entry.payload)) + ENTRY_OVERHEAD
+def _cost(entries: Iterable[_Kept]) -> int:
+    return sum(kept.cost for kept in entries)
 
 
-def _chunk_payload(entry: Entry, run_id: str) -> dict[str, Any] | None:
-    is_own = (entry.kind, entry.run_id, entry.entry_key) == ("update", run_id, None)
-    return entry.payload if is_own else None
+def _keys(entries: Iterable[_Kept]) -> set[str]:
+    return {kept.bare.entry_key for kept in entries if kept.bare.entry_key is not None}
+
+
+def _chunk_payload(kept: _Kept, run_id: str) -> dict[str, Any] | None:
+    bare = kept.bare
+    is_own = (bare.kind, bare.run_id, bare.entry_key) == ("update", run_id, None)
+    return decode(kept.text) if is_own else None

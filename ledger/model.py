@@ -2,7 +2,8 @@
 
 Times are whole milliseconds, UTC, and always the caller's: a ledger has no clock. Payloads are
 JSON objects that the ledger does not interpret, but for two things: large base64 data is stored
-once, and adjacent text chunks of a finished run become one.
+once, and adjacent text chunks of a finished run become one. A ledger keeps what a payload is when
+it is written: neither what the caller does to it later nor what a reader does to theirs counts.
 """
 
 from __future__ import annotations
@@ -190,7 +191,8 @@ class Replay(NamedTuple):
 
 class Page(NamedTuple):
     """Which sessions to list. ``after`` is the ``updated_at`` and ``session_id`` of the last
-    session of the page before; ``cwd`` selects the sessions of one directory, however written."""
+    session of the page before; ``cwd`` selects the sessions of one directory, however written. A
+    page of a ``limit`` of 0 or less is empty."""
 
     limit: int = 50
     after: tuple[int, str] | None = None

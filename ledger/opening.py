@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import partial
@@ -25,10 +26,10 @@ from ledger.engine import (
     server_engine,
     sqlite_connection,
 )
-from ledger.errors import NotALedger
+from ledger.errors import LedgerError, LedgerMissing, LedgerReadOnly
 from ledger.failures import told_of
-from ledger.files import locked, prepare
-from ledger.health import Content, Finding, inspect, set_aside
+from ledger.files import FileWatch, check_is_file, locked, make_private, prepare
+from ledger.health import Content, Finding, set_aside
 from ledger.network import is_network_path as is_on_network
 from ledger.redaction import Redact, keep_all
 from ledger.retention import Limits
@@ -37,8 +38,10 @@ from ledger.schema import (
     Standing,
     ahead,
     behind,
+    found_in,
     found_version,
     standing,
+    unusable,
     upgrade_file,
 )
 from ledger.sql import SqlLedger
@@ -55,30 +58,38 @@ def open_ledger(
     lock_timeout: float = 5.0,
     redact: Redact = keep_all,
     is_network_path: Callable[[Path], bool] = is_on_network,
+    read_only: bool = False,
+    clock: Callable[[], float] = time.monotonic,
 ) -> SqlLedger:
     """See ``ledger.open_ledger``."""
     place = place_of(url)
-    with told_of(str(place)):
+    watch = None
+    with told_of(place, reading=read_only):
         if isinstance(place, FilePlace):
-            version = _put_right(place, lock_timeout, uses_wal=not is_network_path(place.path))
-            is_ahead = standing(version) is Standing.AHEAD
-            engine = file_engine(place.path, lock_timeout=lock_timeout, read_only=is_ahead)
+            if read_only:
+                version = _looked_up(place, lock_timeout)
+            else:
+                version = _put_right(place, lock_timeout, uses_wal=not is_network_path(place.path))
+            watch = FileWatch(place.path, clock)
+            is_only_read = read_only or standing(version) is Standing.AHEAD
+            engine = file_engine(place.path, lock_timeout=lock_timeout, read_only=is_only_read)
         else:
             engine = server_engine(place, lock_timeout=lock_timeout)
             version = _checked(engine, place)
             owner = owner or login_name()
-    refusal = None
+    refusal: Callable[[], LedgerError] | None = partial(_only_read, place) if read_only else None
     if standing(version) is Standing.AHEAD:
         refusal = partial(ahead, place, version)
-        _log.warning("%s", refusal())
+        _log.warning("%s", ahead(place, version))
     return SqlLedger(
         engine,
-        place=str(place),
+        place=place,
         limits=limits or Limits(),
         owner=owner,
         host=host,
         redact=redact,
         refusal=refusal,
+        watch=watch,
     )
 
 
@@ -94,6 +105,33 @@ def _checked(engine: Engine, place: ServerPlace) -> str:
     return version
 
 
+def _only_read(place: FilePlace | ServerPlace) -> LedgerError:
+    return LedgerReadOnly(
+        f"The ledger was opened for reading alone. ({place})",
+        hint="Open it without read_only.",
+    )
+
+
+def _looked_up(place: FilePlace, lock_timeout: float) -> str:
+    """The version of an SQLite file, of which nothing is changed."""
+    missing = LedgerMissing(
+        f"There is no ledger at {place} yet.",
+        hint="It is made when an editor opens its first session. If there should be one, name its "
+        "place with --state-dir or --ledger-url.",
+    )
+    if not place.path.exists() and not place.path.is_symlink():
+        raise missing
+    check_is_file(place.path)
+    found = found_in(place, lock_timeout, may_write=False)
+    if found.content is Content.NOTHING:
+        raise missing
+    if found.content is Content.DAMAGED:
+        raise unusable(place, found)
+    if found.version is None or standing(found.version) is Standing.BEHIND:
+        raise behind(place, found.version)
+    return found.version
+
+
 def _put_right(place: FilePlace, lock_timeout: float, *, uses_wal: bool) -> str:
     """Make an SQLite file usable in whatever state it is; returns the version it then has."""
     prepare(place.path)
@@ -104,32 +142,21 @@ def _put_right(place: FilePlace, lock_timeout: float, *, uses_wal: bool) -> str:
             "choose a local place with --state-dir",
             place,
         )
-    version = _usable_version(_inspect(place.path, lock_timeout), journal_mode)
+    found = found_in(place, lock_timeout)
+    make_private(place.path)
+    version = _usable_version(found, journal_mode)
     if version is not None:
         return version
     with locked(place.path, UPGRADE_SECONDS):
-        found = _inspect(place.path, lock_timeout)
+        found = found_in(place, lock_timeout)
         version = _usable_version(found, journal_mode)
         if version is not None:
             return version
-        if found.content is Content.FOREIGN:
-            raise NotALedger(
-                f"{place} is a database of something else, which is left alone.",
-                hint="Choose another place with --state-dir or --ledger-url.",
-            )
         if found.content is Content.DAMAGED:
             _set_aside(place, found)
         _set_journal_mode(place.path, journal_mode, lock_timeout)
         _, version = upgrade_file(place)
     return version
-
-
-def _inspect(path: Path, lock_timeout: float) -> Finding:
-    return inspect(
-        path,
-        lock_timeout=lock_timeout,
-        is_current=lambda version: standing(version) is Standing.CURRENT,
-    )
 
 
 def _usable_version(found: Finding, journal_mode: str) -> str | None:

@@ -20,10 +20,11 @@ from pathlib import Path
 from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, text
 
 from ledger.engine import IMMEDIATE, FilePlace, ServerPlace, file_engine, place_of, server_engine
-from ledger.errors import LedgerCorrupt, SchemaAhead, SchemaBehind
-from ledger.failures import MIGRATE_HINT, told_of
-from ledger.files import locked, prepare
-from ledger.health import VERSION_TABLE
+from ledger.errors import LedgerCorrupt, LedgerError, NotALedger, SchemaAhead, SchemaBehind
+from ledger.failures import migrate_hint, told_of
+from ledger.files import locked, make_private, prepare
+from ledger.health import VERSION_TABLE, Content, Finding
+from ledger.health import inspect as inspect_file
 from ledger.tables import metadata
 
 HEAD = "0001"
@@ -74,20 +75,72 @@ def behind(place: FilePlace | ServerPlace, version: str | None) -> SchemaBehind:
     """The error for a database that is older than the code, or empty."""
     has = f"has schema {version}" if version else "has no ledger yet"
     return SchemaBehind(
-        f"The database {has}, and this version needs {HEAD}. ({place})", hint=MIGRATE_HINT
+        f"The database {has}, and this version needs {HEAD}. ({place})", hint=migrate_hint(place)
+    )
+
+
+def found_in(place: FilePlace, lock_timeout: float, *, may_write: bool = True) -> Finding:
+    """What is in an SQLite file that exists. ``lock_timeout`` is in seconds; for ``may_write`` see
+    ``ledger.health.inspect``.
+
+    Raises ``NotALedger`` for a database of another program, and ``sqlite3.Error`` if one cannot
+    look into the file.
+    """
+    found = inspect_file(
+        place.path,
+        lock_timeout=lock_timeout,
+        is_current=lambda version: standing(version) is Standing.CURRENT,
+        may_write=may_write,
+    )
+    if found.content is Content.FOREIGN:
+        raise _foreign(place)
+    return found
+
+
+def unusable(place: FilePlace, found: Finding) -> LedgerError:
+    """The error for a damaged file that is left as it is."""
+    if not found.is_database:
+        return NotALedger(
+            f"{place} is no database.",
+            hint="Choose another place with --state-dir or --ledger-url, or move the file away.",
+        )
+    return LedgerCorrupt(
+        f"The ledger is damaged. ({place}: {found.reason})",
+        hint="Move the file away or choose another place with --state-dir or --ledger-url; a "
+        "bridge that is started on it sets it aside and begins a new one.",
+    )
+
+
+def _foreign(place: FilePlace) -> NotALedger:
+    return NotALedger(
+        f"{place} is a database of something else, which is left alone.",
+        hint="Choose another place with --state-dir or --ledger-url.",
     )
 
 
 def upgrade(url: str) -> tuple[str | None, str]:
     """Bring a database to this code's version: the version it had (None: it was empty), and the
-    one it has. A no-op if they are the same. Raises ``LedgerError``."""
+    one it has. A no-op if they are the same. A file that holds anything but a ledger is left as it
+    is.
+
+    Raises ``LedgerError``, such as ``NotALedger`` or ``LedgerCorrupt``.
+    """
     place = place_of(url)
-    with told_of(str(place)):
+    with told_of(place):
         if isinstance(place, ServerPlace):
             return _upgrade_server(place)
         prepare(place.path)
+        _check_usable(place)  # before a lock is left beside the file of another program
         with locked(place.path, UPGRADE_SECONDS):
+            _check_usable(place)
+            make_private(place.path)
             return upgrade_file(place)
+
+
+def _check_usable(place: FilePlace) -> None:
+    found = found_in(place, UPGRADE_SECONDS)
+    if found.content is Content.DAMAGED:
+        raise unusable(place, found)
 
 
 def upgrade_file(place: FilePlace) -> tuple[str | None, str]:
@@ -110,6 +163,8 @@ def upgrade_file(place: FilePlace) -> tuple[str | None, str]:
                     _back_up(place.path, str(before))
                     _run_revisions(connection)
                 case Standing.NONE:
+                    if inspect(connection).get_table_names():
+                        raise _foreign(place)
                     _make(connection)
             if connection.exec_driver_sql("PRAGMA foreign_key_check").first():
                 raise LedgerCorrupt(f"The ledger's tables contradict each other. ({place})")

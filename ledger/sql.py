@@ -13,9 +13,11 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from ledger import queries
+from ledger.checking import checked, checked_page, checked_text
 from ledger.engine import MANUAL
 from ledger.errors import LedgerClosed, LedgerError
-from ledger.failures import is_conflict, told_of
+from ledger.failures import Place, is_conflict, told_of
+from ledger.files import FileWatch
 from ledger.housekeeping import keep_limits
 from ledger.model import Change, Page, Replay, SessionRecord, Stats
 from ledger.redaction import Redact, redacted
@@ -34,18 +36,20 @@ class SqlLedger:
     """Implements ``ledger.port.EventLedger``; made by ``ledger.open_ledger``.
 
     ``refusal`` makes the error that every write ends with, if the database may only be read.
+    ``watch`` notices that the ledger's file is not in its place any more.
     """
 
     def __init__(
         self,
         engine: Engine,
         *,
-        place: str,
+        place: Place,
         limits: Limits,
         owner: str | None,
         host: str | None,
         redact: Redact,
         refusal: Callable[[], LedgerError] | None = None,
+        watch: FileWatch | None = None,
     ) -> None:
         self._engine = engine
         self._place = place
@@ -54,6 +58,7 @@ class SqlLedger:
         self._host = host
         self._redact = redact
         self._refusal = refusal
+        self._watch = watch
         self._writing = threading.Lock()
         self._allowance = 0
         self._has_warned = False
@@ -67,31 +72,38 @@ class SqlLedger:
         self._check_open()
         if self._refusal is not None:
             raise self._refusal()
+        changes = checked(changes)
         if not changes:
             return
         changes = redacted(changes, self._redact)
         with self._writing:
             self._check_open()
+            if self._watch is not None:
+                self._watch.look_if_due()
             done = self._write(lambda connection: self._apply(connection, changes))
             self._allowance -= done.bytes
             if done.has_new_session or self._allowance <= 0:
                 self._keep_limits(changes)
 
     def read(self, session_id: str) -> Replay | None:
+        session_id = checked_text(session_id)
         with self._reading() as connection:
             return queries.replay(connection, session_id, self._owner)
 
     def find(self, session_id: str, session_key: str) -> SessionRecord | None:
+        session_id, session_key = checked_text(session_id), checked_text(session_key)
         with self._reading() as connection:
             return queries.record_by_id_and_key(connection, session_id, session_key, self._owner)
 
     def find_by_key(self, session_key: str) -> SessionRecord | None:
+        session_key = checked_text(session_key)
         with self._reading() as connection:
             return queries.record_by_key(connection, session_key, self._owner)
 
     def list_sessions(self, page: Page) -> list[SessionRecord]:
+        page = checked_page(page)
         with self._reading() as connection:
-            return queries.records(connection, page, self._owner)
+            return queries.records(connection, page, self._owner) if page.limit > 0 else []
 
     def stats(self) -> Stats:
         with self._reading() as connection:
@@ -112,10 +124,21 @@ class SqlLedger:
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
         self._check_open()
-        with told_of(self._place), self._engine.connect() as connection:
-            connection = connection.execution_options(**self._read_options)
-            with connection.begin():
-                yield connection
+        if self._watch is not None:
+            self._watch.look()
+        try:
+            with told_of(self._place, reading=True), self._engine.connect() as connection:
+                connection = connection.execution_options(**self._read_options)
+                with connection.begin():
+                    yield connection
+        except LedgerError:
+            self._look_again()
+            raise
+
+    def _look_again(self) -> None:
+        """A file that is gone is told as that, whatever else it has done to the database."""
+        if self._watch is not None:
+            self._watch.look()
 
     def _apply(self, connection: Connection, changes: Sequence[Change]) -> Transaction:
         transaction = Transaction(
@@ -147,21 +170,25 @@ class SqlLedger:
 
     def _write(self, work: Callable[[Connection], _T]) -> _T:
         """Do ``work`` in a transaction, again if it lost against another one."""
-        with told_of(self._place):
-            for _ in range(_ATTEMPTS - 1):
-                try:
-                    return self._once(work)
-                except DBAPIError as error:
-                    if not is_conflict(error):
-                        raise
-            return self._once(work)
+        try:
+            with told_of(self._place):
+                for _ in range(_ATTEMPTS - 1):
+                    try:
+                        return self._once(work)
+                    except DBAPIError as error:
+                        if not is_conflict(error):
+                            raise
+                return self._once(work)
+        except LedgerError:
+            self._look_again()
+            raise
 
     def _once(self, work: Callable[[Connection], _T]) -> _T:
         if self._is_server:
             with self._engine.begin() as connection:
                 return work(connection)
-        # A file cannot go away like a server: its connection is kept, and its transactions are
-        # the driver's own. That halves the time that every line waits.
+        # A file does not break off like a server: its connection is kept, and its transactions
+        # are the driver's own. That halves the time that every line waits.
         if self._kept is None:
             self._kept = self._engine.connect().execution_options(**MANUAL)
         driver: Any = self._kept.connection.driver_connection

@@ -8,16 +8,20 @@ from datetime import UTC, datetime
 
 from acp_bridge.core.commands import ListSessions, SessionFacts
 from acp_bridge.core.cursors import Cursor, read_cursor, write_cursor
-from acp_bridge.errors import GatewayError
+from acp_bridge.core.prompt import TITLE_LENGTH
+from acp_bridge.errors import GatewayError, InvalidParams
 from acp_bridge.gateway.port import Gateway
 from acp_bridge.ids import Json
 from acp_bridge.wire.acp import ListedSessions
+from acp_bridge.wire.content import escape_controls
 from ledger import EventLedger, LedgerError, Page, SessionRecord, normal_path
 
 log = logging.getLogger(__name__)
 
 PAGE = 50
 GATEWAY_TIMEOUT = 5.0
+_LARGEST = 2**53 - 1
+"""Of the whole numbers in a cursor; a ledger and a gateway may know no larger ones."""
 
 
 class Lister:
@@ -27,13 +31,14 @@ class Lister:
         self._gateway = gateway
         self._ledger = ledger
         self._elsewhere = elsewhere
+        self._is_failing = False
 
     async def page(self, request: ListedSessions) -> Json:
         """One page. Raises ``InvalidParams`` for a bad cursor; a ledger or a gateway that does
         not answer leaves out what it knows."""
         cursor = Cursor(request.cwd)
         if request.cursor is not None:
-            cursor = read_cursor(request.cursor, request.cwd)
+            cursor = _cursor(request.cursor, request.cwd)
         if cursor.offset is None:
             own = await self._own(cursor)
             if len(own) == PAGE:
@@ -47,10 +52,16 @@ class Lister:
     async def _own(self, cursor: Cursor) -> list[SessionRecord]:
         page = Page(limit=PAGE, after=cursor.after, cwd=cursor.cwd)
         try:
-            return await asyncio.to_thread(self._ledger.list_sessions, page)
+            found = await asyncio.to_thread(self._ledger.list_sessions, page)
         except LedgerError as error:
-            log.warning("the ledger cannot be read", extra={"fields": {"reason": error.message}})
+            # Editors ask again and again: it is news the first time.
+            level = logging.DEBUG if self._is_failing else logging.WARNING
+            self._is_failing = True
+            fields = {"reason": error.message, "hint": error.hint}
+            log.log(level, "the ledger cannot be read", extra={"fields": fields})
             return []
+        self._is_failing = False
+        return found
 
     async def _foreign(self, cursor: Cursor) -> tuple[list[Json], Cursor | None]:
         offset = cursor.offset or 0
@@ -84,12 +95,10 @@ class Lister:
         item: Json = {
             "sessionId": row.session_key,
             "cwd": row.cwd or self._elsewhere,
-            "title": row.title or row.session_key,
+            "title": _line(row.title) or _line(row.session_key) or "Untitled",
             "_meta": {"source": "gateway", "sessionKey": row.session_key},
         }
-        if row.updated_at_ms is not None:
-            item["updatedAt"] = _iso(row.updated_at_ms)
-        return item
+        return item | _updated(row.updated_at_ms)
 
 
 def _own_item(record: SessionRecord) -> Json:
@@ -99,10 +108,25 @@ def _own_item(record: SessionRecord) -> Json:
     return {
         "sessionId": record.session_id,
         "cwd": record.cwd,
-        "title": record.title or "Untitled",
-        "updatedAt": _iso(record.updated_at),
+        "title": _line(record.title) or "Untitled",
+        **_updated(record.updated_at),
         "_meta": meta,
     }
+
+
+def _line(text: str | None) -> str:
+    """``text`` as editors can show it in a list: one line, short, without control characters."""
+    shown = escape_controls(" ".join((text or "")[: 8 * TITLE_LENGTH].split()))
+    return shown if len(shown) <= TITLE_LENGTH else shown[: TITLE_LENGTH - 1] + "…"
+
+
+def _cursor(text: str, cwd: str | None) -> Cursor:
+    """The cursor in ``text``. Raises ``InvalidParams`` also for numbers that were never ours."""
+    cursor = read_cursor(text, cwd)
+    numbers = (cursor.after[0] if cursor.after else 0, cursor.offset or 0)
+    if not all(0 <= number <= _LARGEST for number in numbers):
+        raise InvalidParams("The parameter cursor is not one of ours.", data={"field": "cursor"})
+    return cursor
 
 
 def _result(items: list[Json], following: Cursor | None) -> Json:
@@ -112,6 +136,11 @@ def _result(items: list[Json], following: Cursor | None) -> Json:
     return result
 
 
-def _iso(at: int) -> str:
-    moment = datetime.fromtimestamp(at / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _updated(at: int | None) -> Json:
+    if at is None:
+        return {}
+    try:
+        moment = datetime.fromtimestamp(at / 1000, UTC)
+    except (ValueError, OverflowError, OSError):  # no calendar has that day
+        return {}
+    return {"updatedAt": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")}

@@ -151,7 +151,7 @@ class Opener:
         self._enter(session, found.replay)
         for addition in added:
             self._put(session, addition.record, addition.key)
-        entries = found.entries + distinct(addition.record for addition in added)
+        entries = distinct([*found.entries, *(addition.record for addition in added)])
         is_offline = self._gateway.hello is None or transcript is None
         begun = open_runs(entries)
         other = runs_at_gateway(entries)

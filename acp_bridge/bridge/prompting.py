@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from acp_bridge.bridge.outbox_items import update_message
 from acp_bridge.bridge.stalls import StallWatch
 from acp_bridge.bridge.timing import Clock, Deadlines, Timer
 from acp_bridge.core import effects as fx
@@ -16,10 +17,11 @@ from acp_bridge.core.commands import StartRun
 from acp_bridge.core.live_turn import Turn
 from acp_bridge.core.ports import Ask, Editor, EditorAnswer, Entry, Outbox, Responder
 from acp_bridge.core.sessions import Session
+from acp_bridge.core.turn import TurnState
 from acp_bridge.core.turns import Turns
 from acp_bridge.errors import BridgeError, GatewayError, LocalProtocolError
 from acp_bridge.gateway.port import Gateway
-from acp_bridge.ids import ApprovalId, Generation, Json, RunId, SessionId, SessionKey
+from acp_bridge.ids import ApprovalId, Generation, Json, RunId, SessionId
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +42,12 @@ class Prompting:
         deadlines: Deadlines,
         tasks: asyncio.TaskGroup,
         on_answered: Callable[[Turn], None],
+        shows_foreign: bool,
     ) -> None:
         self.turns = Turns()
+        self._own_runs: set[RunId] = set()
+        """All that were begun in this process; their late news are nobody else's."""
+        self._shows_foreign = shows_foreign
         self._gateway = gateway
         self._outbox = outbox
         self._editor = editor
@@ -69,23 +75,24 @@ class Prompting:
             fx.Record: self._record,
             fx.Send: self._send,
             fx.Show: self._show,
+            fx.Tell: self._tell,
             fx.Answer: self._answer,
             fx.Reject: self._reject,
             fx.Arm: self._arm,
             fx.Disarm: lambda turn, _effect: self._disarm(turn),
             fx.AskPermission: self._ask,
             fx.WithdrawPermission: lambda _turn, effect: self._withdraw(effect),
-            fx.Follow: lambda turn, effect: self.turns.follow(effect.run_id, turn),
+            fx.Follow: self._follow,
             fx.Release: lambda turn, _effect: self._release(turn),
         }
 
     # --- the editor ----------------------------------------------------------------------
 
     def start(self, session: Session, command: StartRun, prompt: Json, respond: Responder) -> None:
-        """Begin a turn. A live one of the same session is cancelled first, unless it is of an
-        earlier process and may have ended long ago: then it is waited for."""
+        """Begin a turn. A live one of the same session is cancelled first, unless it is of another
+        process, which may still wait for it: then it is waited for."""
         earlier = self.turns.live(session.session_id)
-        if earlier is not None and not earlier.is_unsure:
+        if earlier is not None and not earlier.is_reattached:
             self.carry_out(earlier, earlier.cancel())
         turn = Turn(session.session_id, command, cwd=session.cwd, prompt=prompt)
         self._responders[turn.run_id] = respond
@@ -103,6 +110,7 @@ class Prompting:
         being answered now."""
         self.turns.add(turn)
         self.turns.follow(turn.run_at_gateway, turn)
+        self._own_runs |= {turn.run_id, turn.run_at_gateway}
         log.info("turn taken up", extra={"fields": _ids(turn)})
         if self._generation is not None:
             loop = asyncio.get_running_loop()
@@ -190,11 +198,18 @@ class Prompting:
             self._stalls.heard(turn.run_id)
         self.carry_out(turn, effects)
 
-    def run_seen(self, run_id: RunId, session_key: SessionKey) -> None:
+    def run_seen(self, run_id: RunId, session: Session) -> None:
         """A run that was not begun here is at work in one of our sessions of the gateway."""
-        turn = None if self.turns.has(run_id) else self.turns.running_with_key(session_key)
-        if turn is not None:
+        if self.turns.has(run_id) or run_id in self._own_runs:
+            return
+        turn = self.turns.running_with_key(session.session_key)
+        if turn is not None and turn.state is TurnState.PROBING:
             self.carry_out(turn, turn.run_seen(run_id))
+        elif self._shows_foreign:
+            foreign = Turn.watched(session.session_id, run_id, session.session_key, cwd=session.cwd)
+            self.turns.add(foreign)
+            self._stalls.heard(run_id)
+            self.carry_out(foreign, foreign.watch())
 
     def permission_asked(self, asked: ev.PermissionAsked, turn: Turn) -> None:
         """An approval that belongs to this turn."""
@@ -229,6 +244,7 @@ class Prompting:
 
     def _send(self, turn: Turn, send: fx.Send) -> None:
         if isinstance(send.command, StartRun):
+            self._own_runs.add(turn.run_id)
             self._stalls.heard(turn.run_id)
         self._gateway.submit(send.command)
 
@@ -236,6 +252,10 @@ class Prompting:
         entry = self._entry(turn, fx.Record("update", show.update))
         entry = entry._replace(key=show.key, offset=show.offset)
         self._outbox.put_update(show.update, entry)
+
+    def _tell(self, turn: Turn, tell: fx.Tell) -> None:
+        message = update_message(turn.session_id, tell.update)
+        self._outbox.put_message(message, session_id=turn.session_id)
 
     def _answer(self, turn: Turn, answer: fx.Answer) -> None:
         if responder := self._responders.pop(turn.run_id, None):
@@ -337,6 +357,10 @@ class Prompting:
         expiry = self._expiries.pop(approval_id, None)
         if expiry is not None:
             expiry.cancel()
+
+    def _follow(self, turn: Turn, follow: fx.Follow) -> None:
+        self._own_runs.add(follow.run_id)
+        self.turns.follow(follow.run_id, turn)
 
     def _release(self, turn: Turn) -> None:
         self._stalls.forget(turn.run_id)

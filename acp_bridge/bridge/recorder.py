@@ -30,6 +30,7 @@ from ledger import (
     RunState,
     SessionClosed,
     SessionTitle,
+    UnknownSession,
 )
 
 _log = logging.getLogger(__name__)
@@ -62,6 +63,8 @@ class Recorder:
         """Sessions that the ledger has under another id than the editor."""
         self._waiting: deque[Waiting] = deque()
         self._weight = 0
+        self._opened: dict[str, NewSession] = {}
+        """How each session was opened, in case the ledger loses it."""
         self._lost: set[str] = set()
         self._tried_at = 0.0
         self._failing_since: float | None = None
@@ -89,7 +92,13 @@ class Recorder:
         if entry.record.kind == "session" and (name := entry.record.payload.get("ledger_id")):
             self._names[entry.session_id] = name
         session_id = self._names.get(entry.session_id, entry.session_id)
-        return Waiting(session_id, changes_of(session_id, entry, at), weight)
+        changes = changes_of(session_id, entry, at)
+        for change in changes:
+            if isinstance(change, NewSession):
+                self._opened[session_id] = change
+            elif isinstance(change, DeleteSession):
+                self._opened.pop(session_id, None)
+        return Waiting(session_id, changes, weight)
 
     def retry(self) -> None:
         """Try again with what waits."""
@@ -119,7 +128,7 @@ class Recorder:
         self._waiting.clear()
         self._weight = 0
         if error is not None:
-            self._one_by_one(batch)
+            self._one_by_one(batch, error)
         else:
             self._failing_since = None
             if self._has_warned:
@@ -129,12 +138,18 @@ class Recorder:
             self._written([Incomplete(session_id)])
         self._lost.clear()
 
-    def _one_by_one(self, batch: list[Waiting]) -> None:
+    def _one_by_one(self, batch: list[Waiting], error: LedgerError) -> None:
         """A fault of one session must not cost the record of the others."""
         by_session: dict[str, list[Change]] = {}
         for each in batch:
             by_session.setdefault(each.session_id, []).extend(each.changes)
         for session_id, own in by_session.items():
+            if isinstance(error, UnknownSession) and session_id in self._opened:
+                # The file was replaced, or another process deleted the session. What is said now
+                # is kept; what came before is not there, and the session says so.
+                own = [self._opened[session_id]._replace(complete=False), *own]
+                if self._written(own) is None:
+                    continue
             if len(by_session) == 1 or self._written(own) is not None:
                 with contextlib.suppress(LedgerError):
                     self._ledger.write([Incomplete(session_id)])

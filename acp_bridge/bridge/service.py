@@ -108,6 +108,7 @@ class Bridge:
             deadlines=deadlines,
             tasks=tasks,
             on_answered=lambda turn: self._facts.refresh(turn.session_id),
+            shows_foreign=options.shows_foreign,
         )
         self._pickers = Pickers(
             gateway=gateway,
@@ -280,7 +281,7 @@ class Bridge:
                 self._prompting.link_lost(event)
             case ev.RunSeen():
                 for session in self._sessions.with_key(event.session_key, self._agent):
-                    self._prompting.run_seen(event.run_id, session.session_key)
+                    self._prompting.run_seen(event.run_id, session)
             case ev.PermissionAsked():
                 self._permission_asked(event)
             case ev.PermissionClosed() | ev.PermissionSettled() | ev.ApprovalsListed():

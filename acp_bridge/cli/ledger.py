@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -85,7 +85,7 @@ def stats(
     option; 5 a database has not been prepared.
     """
     settings = _settings(ledger_url, state_dir)
-    with _existing(settings) as ledger:
+    with _opened(settings, read_only=True) as ledger:
         found = ledger.stats()
     place = _place(settings)
     if as_json:
@@ -159,9 +159,8 @@ def _told(report: Report, files: list[Path], place: str, *, dry_run: bool) -> It
     )
     if report.incomplete:
         yield f"{report.incomplete:,} sessions are incomplete at OpenClaw, and marked so."
-    for reason, count in sorted(report.skipped.items()):
-        if count:
-            yield f"Left out: {count:,} {reason}."
+    for line in report.skipped.lines():
+        yield f"Left out: {line}."
 
 
 def _settings(ledger_url: str, state_dir: str) -> Settings:
@@ -179,7 +178,7 @@ def _settings(ledger_url: str, state_dir: str) -> Settings:
 
 
 @contextmanager
-def _opened(settings: Settings) -> Iterator[EventLedger]:
+def _opened(settings: Settings, *, read_only: bool = False) -> Iterator[EventLedger]:
     import platform
 
     from acp_bridge.logs import without_secrets
@@ -191,6 +190,7 @@ def _opened(settings: Settings) -> Iterator[EventLedger]:
         limits=limits_of(settings),
         host=platform.node() or None,
         redact=without_secrets,
+        read_only=read_only,
     )
     try:
         yield ledger
@@ -199,33 +199,17 @@ def _opened(settings: Settings) -> Iterator[EventLedger]:
 
 
 @contextmanager
-def _existing(settings: Settings) -> Iterator[EventLedger]:
-    """The ledger, which is not made for the mere question."""
-    if _is_missing(settings):
-        raise ConfigError(
-            f"there is no ledger at {_place(settings)} yet",
-            hint="It is made when an editor opens its first session.",
-        )
-    with _opened(settings) as ledger:
-        yield ledger
-
-
-@contextmanager
 def _target(settings: Settings, *, dry_run: bool) -> Iterator[EventLedger]:
-    if dry_run and _is_missing(settings):
-        from ledger.memory import MemoryLedger
+    """The ledger to write to, or for a dry run the one to look at: none is made for that."""
+    from ledger import LedgerMissing
+    from ledger.memory import MemoryLedger
 
-        yield MemoryLedger()
-        return
-    with _opened(settings) as ledger:
+    with ExitStack() as stack:
+        try:
+            ledger = stack.enter_context(_opened(settings, read_only=dry_run))
+        except LedgerMissing:
+            ledger = MemoryLedger()
         yield ledger
-
-
-def _is_missing(settings: Settings) -> bool:
-    from ledger.engine import FilePlace, place_of
-
-    place = place_of(settings.ledger_url)
-    return isinstance(place, FilePlace) and not place.path.exists()
 
 
 def _place(settings: Settings) -> str:

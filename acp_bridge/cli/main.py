@@ -62,7 +62,12 @@ def run(argv: Sequence[str]) -> int:
         result = _application()(args=list(argv), prog_name=_PROGRAM, standalone_mode=False)
         sys.stdout.flush()  # noqa: TID251 - here a reader that is gone can still be told apart
     except typer.TyperException as error:
-        say_error(error.format_message(), f"{_PROGRAM} --help explains the commands and options.")
+        # Without a command there is no message: the help has been shown instead.
+        sys.stdout.flush()  # noqa: TID251 - see above
+        context = getattr(error, "ctx", None)
+        asked = _PROGRAM if context is None else context.command_path
+        message = error.format_message() or f"{asked} needs a command."
+        say_error(message, f"{asked} --help explains the commands and options.")
         return error.exit_code
     except typer.Abort:  # Ctrl-C at a question
         return 130

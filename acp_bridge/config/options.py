@@ -250,6 +250,16 @@ OPTIONS: Final = (
         example="meta",
     ),
     Option(
+        "foreign_turns",
+        "--foreign-turns",
+        values.foreign_turns,
+        "Whether what other clients of a session prompt for is shown as it happens: show or hide.",
+        "Prompts",
+        metavar="HOW",
+        default="show",
+        example="hide",
+    ),
+    Option(
         "on_exit",
         "--on-exit",
         values.on_exit,

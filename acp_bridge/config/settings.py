@@ -51,6 +51,7 @@ class Settings:
     delete_gateway_sessions: bool
     prefix_cwd: bool
     provenance: str
+    foreign_turns: str
     on_exit: str
     ledger: str
     ledger_url: str = field(repr=False)

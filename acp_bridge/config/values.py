@@ -14,6 +14,7 @@ PROVENANCE = ("off", "meta", "meta+receipt")
 LOG_FORMATS = ("console", "json")
 LEDGERS = ("file", "memory")
 ON_EXIT = ("detach", "cancel")
+FOREIGN_TURNS = ("show", "hide")
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off"}
@@ -73,6 +74,11 @@ def ledger(text: str) -> str:
 def on_exit(text: str) -> str:
     """What becomes of running turns when the editor leaves."""
     return _one_of(text, ON_EXIT)
+
+
+def foreign_turns(text: str) -> str:
+    """Whether the turns of other clients are shown."""
+    return _one_of(text, FOREIGN_TURNS)
 
 
 def count(text: str) -> int:

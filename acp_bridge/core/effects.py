@@ -35,6 +35,12 @@ class Show(NamedTuple):
     """Of what has no place in a text: what it is, so that it is recorded once."""
 
 
+class Tell(NamedTuple):
+    """Show a session update that is of this moment and no part of the history."""
+
+    update: Json
+
+
 class Answer(NamedTuple):
     """Answer the editor's ``session/prompt`` with a stop reason."""
 
@@ -104,6 +110,7 @@ Effect = (
     Record
     | Send
     | Show
+    | Tell
     | Answer
     | Reject
     | Arm

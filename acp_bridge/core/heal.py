@@ -69,6 +69,8 @@ def additions(
                 name = turn.run_id or run_id
                 found += _resumed(RunId(before), known.get(run_id), turn, cwd, at, name)
         elif run_id in known:
+            if not known[run_id].has_prompt and turn.prompt:
+                found.append(_prompt(run_id, before, turn, at, note))
             if not is_running and not known[run_id].is_ended:
                 found += _rest(run_id, known[run_id], turn, cwd, at)
             before = run_id
@@ -96,6 +98,8 @@ class _Known(NamedTuple):
 
     updates: list[Json]
     is_ended: bool
+    has_prompt: bool = True
+    """False for another client's turn that was only watched."""
 
 
 def _known_runs(entries: Iterable[Recorded]) -> dict[RunId, _Known]:
@@ -108,6 +112,9 @@ def _known_runs(entries: Iterable[Recorded]) -> dict[RunId, _Known]:
         run = known.setdefault(name, _Known([], is_ended=False))
         if entry.kind == "update":
             run.updates.append(entry.payload)
+        elif entry.kind == "prompt":
+            is_empty = not entry.payload.get("prompt") and entry.payload.get("source") == "gateway"
+            known[name] = run._replace(has_prompt=not is_empty)
         elif entry.kind == "outcome":
             known[name] = run._replace(is_ended=True)
         elif entry.kind == "resumed":  # what follows belongs to the other part
@@ -155,6 +162,14 @@ def _whole(
     run_id: RunId, before: RunId | str, turn: PastTurn, cwd: str, at: int, note: str
 ) -> list[Addition]:
     """A turn that the ledger has nothing of."""
+    writer = _Writer(run_id, at)
+    writer.written.append(_prompt(run_id, before, turn, at, note))
+    writer.parts(turn, ToolCalls(cwd))
+    writer.end(turn)
+    return writer.written
+
+
+def _prompt(run_id: RunId, before: RunId | str, turn: PastTurn, at: int, note: str) -> Addition:
     blocks = [text_block(turn.prompt)] if turn.prompt else []
     blocks += [
         image_block(each.content, each.mime_type)
@@ -162,11 +177,7 @@ def _whole(
         if each.kind == "image" and each.content
     ]
     prompt: Json = {"prompt": blocks, "after": before, "note": note, "source": "gateway"}
-    writer = _Writer(run_id, at)
-    writer.add("prompt", prompt, "user")
-    writer.parts(turn, ToolCalls(cwd))
-    writer.end(turn)
-    return writer.written
+    return Addition(Recorded("prompt", prompt, run_id, at), f"added:{run_id}:user")
 
 
 def _rest(

@@ -19,6 +19,7 @@ from acp_bridge.core.turn import Trigger, TurnState
 from acp_bridge.core.turn_base import TurnBase
 from acp_bridge.errors import BridgeError, Detached, GatewayTimeout
 from acp_bridge.ids import Json, RunId, SessionId, SessionKey
+from acp_bridge.wire import updates
 
 _OF_END: Final = {
     ev.EndKind.FINISHED: Trigger.FINISHED,
@@ -33,6 +34,8 @@ _OF_REPORT: Final = {
     ev.RunState.UNKNOWN: Trigger.PROBE_UNKNOWN,
     ev.RunState.CUT: Trigger.PROBE_CUT,
 }
+
+FOREIGN: Final = "(Another client of this session has sent a prompt.)\n\n"
 
 
 class Turn(TurnBase):
@@ -56,7 +59,7 @@ class Turn(TurnBase):
         turn = cls(session_id, StartRun(run_id, session_key, ""), cwd=cwd, prompt={})
         turn.state = TurnState.SUSPENDED
         turn.is_over = False
-        turn._is_reattached = True
+        turn.is_reattached = True
         turn._is_acknowledged = True  # a prompt that may have run is never sent again
         for kind, payload in shown:
             if kind == "update":
@@ -67,11 +70,24 @@ class Turn(TurnBase):
                 turn._view.resumed(turn.run_at_gateway)
         return turn
 
-    @property
-    def is_unsure(self) -> bool:
-        """Whether an earlier process began it, and the gateway has not said yet that it runs."""
-        waits = self.state in (TurnState.SUSPENDED, TurnState.PROBING)
-        return self._is_reattached and waits
+    @classmethod
+    def watched(
+        cls, session_id: SessionId, run_id: RunId, session_key: SessionKey, *, cwd: str
+    ) -> Turn:
+        """A turn of another client of the session, which has just been noticed."""
+        prompt = {"prompt": [], "source": "gateway", "note": FOREIGN}
+        turn = cls(session_id, StartRun(run_id, session_key, ""), cwd=cwd, prompt=prompt)
+        turn.state = TurnState.RUNNING
+        turn.is_over = False
+        turn.is_foreign = turn._is_acknowledged = True
+        turn._is_link_up = turn._is_recorded = True
+        return turn
+
+    def watch(self) -> list[fx.Effect]:
+        """Begin to show a turn of another client."""
+        update = updates.message_chunk(FOREIGN, f"{self.run_id}:note")
+        mark = {"acpBridge": {"from": "another client", "runId": self.run_id}}
+        return [fx.Record("prompt", self._prompt), fx.Tell({**update, "_meta": mark})]
 
     # --- before sending ------------------------------------------------------------------
 
@@ -156,7 +172,7 @@ class Turn(TurnBase):
 
     def cancel(self) -> list[fx.Effect]:
         """The editor wants the turn over. Any number of calls has the effect of one."""
-        if self.state.is_final or self.state is TurnState.CANCELLING:
+        if self.state.is_final or self.state is TurnState.CANCELLING or self.is_foreign:
             return []
         self._move(Trigger.CANCEL)
         if self.state is TurnState.CANCELLED:
@@ -183,7 +199,7 @@ class Turn(TurnBase):
         """The editor leaves, and the run is to go on: a later process takes it up."""
         if self.state is TurnState.NEW:
             return self.cancel()
-        if self.state.is_final or self.state is TurnState.CANCELLING:
+        if self.state.is_final or self.state is TurnState.CANCELLING or self.is_foreign:
             return self.give_up()
         self._move(Trigger.DETACHED)
         self.is_over = True  # as far as this process is concerned
@@ -342,6 +358,8 @@ class Turn(TurnBase):
 
     def permission_asked(self, asked: ev.PermissionAsked) -> list[fx.Effect]:
         """The gateway asks for a decision within this run."""
+        if self.is_foreign:
+            return []  # its own client is asked
         if self.state.is_final or self.state is TurnState.CANCELLING:
             return self.permissions.refuse(asked)
         return self._view.begin_message() + self.permissions.asked(asked)

@@ -45,6 +45,8 @@ class SessionOptions(NamedTuple):
     provenance: str = "off"
     delete_at_gateway: bool = False
     """Whether ``session/delete`` also deletes the gateway's session."""
+    shows_foreign: bool = True
+    """Whether turns of other clients are shown as they happen."""
 
 
 class Route(NamedTuple):

@@ -25,7 +25,10 @@ class TurnBase:
         """Whether nothing of this turn runs at the gateway (any more)."""
         self._prompt = prompt
         self._serial = 0
-        self._is_reattached = False
+        self.is_reattached = False
+        """Whether an earlier process began it."""
+        self.is_foreign = False
+        """Whether another client's prompt began it: it is only watched."""
         self._is_recorded = False
         self._has_slot = False
         self._is_link_up = False

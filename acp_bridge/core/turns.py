@@ -25,9 +25,11 @@ class Turns:
         self._queues: dict[SessionKey, deque[Turn]] = {}
 
     def add(self, turn: Turn) -> bool:
-        """Enter a turn; it becomes its session's live one. True if it may run at once."""
+        """Enter a turn; it becomes its session's live one, unless it is another client's. True if
+        it may run at once."""
         self._by_run[turn.run_id] = turn
-        self._by_session[turn.session_id] = turn
+        if not turn.is_foreign:
+            self._by_session[turn.session_id] = turn
         queue = self._queues.setdefault(turn.session_key, deque())
         queue.append(turn)
         return queue[0] is turn

@@ -5,7 +5,6 @@ It can be repeated: what is there already stays, and only what came later is add
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -17,7 +16,7 @@ from acp_bridge.importing.openclaw_entries import (
     session_changes,
 )
 from acp_bridge.importing.openclaw_files import OldSession, Skipped
-from ledger import EntryTooLarge, EventLedger, LedgerRefused, NewEntry
+from ledger import BadValue, EntryTooLarge, EventLedger, LedgerRefused, NewEntry
 
 STATE: Final = "titles, usage, commands and modes, which are asked for afresh"
 OWN: Final = "events of sessions that this bridge has recorded itself"
@@ -37,7 +36,7 @@ class Report:
     events: int = 0
     entries: int = 0
     """Those that were written."""
-    skipped: Skipped = field(default_factory=Counter)
+    skipped: Skipped = field(default_factory=Skipped)
 
 
 def import_sessions(
@@ -79,7 +78,7 @@ def _import(
     if not dry_run:
         try:
             ledger.write(changes)
-        except (EntryTooLarge, LedgerRefused) as error:
+        except (BadValue, EntryTooLarge, LedgerRefused) as error:
             reason = f"events of the session {session.session_id}: {error.message}"
             report.skipped[reason] += len(session.events)
             return

@@ -21,7 +21,8 @@ from typing import Any, Final, NamedTuple
 
 from acp_bridge.errors import ConfigError
 from acp_bridge.ids import Json
-from ledger import LedgerBusy, LedgerCorrupt, LedgerError, NotALedger
+from acp_bridge.wire.content import escape_controls
+from ledger import LedgerBusy, LedgerCorrupt, LedgerError, NotALedger, SchemaAhead
 
 DATABASE: Final = Path("state") / "openclaw.sqlite"
 JSON_FILE: Final = Path("acp") / "event-ledger.json"
@@ -38,6 +39,10 @@ _EVENTS: Final = (
     "SELECT seq, at, run_id, update_json FROM acp_replay_events WHERE session_id = ? ORDER BY seq"
 )
 _SIDE_FILES: Final = ("-wal", "-journal")
+_EXAMPLES: Final = 5
+_LONGEST_EXAMPLE: Final = 200
+_VERSION: Final = 1
+"""Of the JSON file."""
 _COPIES: Final = 10
 _PAUSE: Final = 0.2
 
@@ -69,8 +74,26 @@ class OldSession(NamedTuple):
     events: list[OldEvent]
 
 
-Skipped = Counter[str]
-"""What was left out, and how much of it, by the words that say why."""
+class Skipped(Counter[str]):
+    """What was left out, and how much of it, by the words that say why."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._examples: dict[str, list[str]] = {}
+
+    def note(self, what: str, example: str, count: int = 1) -> None:
+        """Count, and keep the first few examples to be told by."""
+        self[what] += count
+        examples = self._examples.setdefault(what, [])
+        if len(examples) < _EXAMPLES:
+            examples.append(escape_controls(example[:_LONGEST_EXAMPLE]))
+
+    def lines(self) -> Iterator[str]:
+        """What was left out, for people."""
+        for what, count in sorted(self.items()):
+            examples = "; ".join(self._examples.get(what, ()))
+            if count:
+                yield f"{count:,} {what}{f', such as {examples}' if examples else ''}"
 
 
 def find_ledgers(path: Path | None, environ: Mapping[str, str]) -> list[Path]:
@@ -97,7 +120,7 @@ def read_ledger(
     """The sessions of one file, least recently updated first.
 
     Raises ``LedgerError``: ``NotALedger`` for another kind of file, ``LedgerCorrupt`` for damage,
-    ``LedgerBusy`` if OpenClaw does not stop writing.
+    ``SchemaAhead`` for a newer version, ``LedgerBusy`` if OpenClaw does not stop writing.
     """
     try:
         with path.open("rb") as file:
@@ -198,8 +221,19 @@ def _read_json(
     _wait_for_lock(path, sleep)
     content = _parsed(path.read_text("utf-8", "replace"))
     sessions = content.get("sessions") if content is not None else None
-    if content is None or content.get("version") != 1 or not isinstance(sessions, dict):
-        raise NotALedger(f"{path} is no ledger of OpenClaw, or a damaged one.")
+    version = content.get("version") if content is not None else None
+    if isinstance(version, int) and version > _VERSION:
+        raise SchemaAhead(
+            f"OpenClaw's ledger {path} has version {version}, and this acp-bridge reads version"
+            f" {_VERSION}.",
+            hint="Use a newer acp-bridge.",
+        )
+    if version != _VERSION or not isinstance(sessions, dict):
+        raise NotALedger(
+            f"{path} is no ledger of OpenClaw, or a damaged one.",
+            hint="Name OpenClaw's state directory, or one of its files: "
+            f"{DATABASE.name}, {JSON_FILE.name}.",
+        )
     read = []
     for name, item in sessions.items():
         session = _session_of_json(name, item, skipped)
@@ -232,15 +266,21 @@ def _is_locked(lock: Path) -> bool:
 
 
 def _session_of_json(name: str, item: Any, skipped: Skipped) -> OldSession | None:
-    if not isinstance(item, dict) or item.get("sessionId") != name:
-        skipped[UNREADABLE_SESSIONS] += 1
+    if not isinstance(item, dict):
+        skipped.note(UNREADABLE_SESSIONS, _example(name, "it is no object"))
+        return None
+    if item.get("sessionId") != name:
+        skipped.note(UNREADABLE_SESSIONS, _example(name, "it has another id inside"))
         return None
     events = item.get("events")
+    if not isinstance(events, list):
+        skipped.note(UNREADABLE_SESSIONS, _example(name, "its events are no list"))
+        return None
     rows = [
         (each.get("seq"), each.get("at"), each.get("runId"), each.get("update"))
         if isinstance(each, dict)
         else (None, None, None, None)
-        for each in (events if isinstance(events, list) else ())
+        for each in events
     ]
     names = ("sessionKey", "cwd", "complete", "createdAt", "updatedAt")
     return _session((name, *(item.get(each) for each in names)), rows, skipped)
@@ -261,16 +301,13 @@ def _session(
     values: tuple[Any, ...], rows: list[tuple[Any, Any, Any, Any]], skipped: Skipped
 ) -> OldSession | None:
     session_id, session_key, cwd, complete, created_at, updated_at = values
-    texts = (session_id, session_key, cwd)
-    times = (created_at, updated_at)
-    is_valid = all(isinstance(each, str) for each in texts) and all(map(_is_count, times))
-    if not is_valid or not session_id or not session_key:
-        skipped[UNREADABLE_SESSIONS] += 1
+    if why := _fault_of(session_id, session_key, cwd, (created_at, updated_at)):
+        skipped.note(UNREADABLE_SESSIONS, _example(session_id, why))
         return None
     events = [event for row in rows if (event := _event(*row)) is not None]
     lost = len(rows) - len(events)
     if lost:
-        skipped[UNREADABLE_EVENTS] += lost
+        skipped.note(UNREADABLE_EVENTS, f"{lost:,} of {session_id}", lost)
     return OldSession(
         session_id,
         session_key,
@@ -280,6 +317,22 @@ def _session(
         updated_at,
         sorted(events, key=lambda event: event.seq),
     )
+
+
+def _fault_of(session_id: Any, session_key: Any, cwd: Any, times: tuple[Any, Any]) -> str | None:
+    """Why the session cannot be taken; None if it can."""
+    if not isinstance(session_id, str) or not session_id:
+        return "it has no id"
+    if not isinstance(session_key, str) or not session_key:
+        return "it has no key"
+    if not isinstance(cwd, str):
+        return "its working directory is no text"
+    return None if all(map(_is_count, times)) else "its times are no numbers"
+
+
+def _example(session_id: Any, why: str) -> str:
+    name = session_id if isinstance(session_id, str) and session_id else "one without a name"
+    return f"{name[: _LONGEST_EXAMPLE // 2]} ({why})"
 
 
 def _event(seq: Any, at: Any, run_id: Any, update: Any) -> OldEvent | None:

@@ -16,12 +16,14 @@ _SECRET_KEY: Final = re.compile(
     r"(?:token|password|passphrase|secret|authorization|signature|credentials?|cookie|apikey"
     r"|privatekey|^meta)$"
 )
-# The same within text: query strings, bearer headers, JSON, user names in URLs.
+# The same within text: query strings, bearer headers, JSON, user names in URLs (which may be
+# tokens; a database's are none).
 _SECRET_TEXT: Final = (
     re.compile(r"(?i)(\bbearer\s+)[^\s\"',;]+"),
     re.compile(r"(?i)((?:token|password|secret|signature|authorization)=)[^\s\"'&,;]+"),
     re.compile(r'(?i)((?:token|password|secret|signature|authorization)\\?"\s*:\s*\\?")[^"\\]+'),
-    re.compile(r"(?i)(\b[a-z][a-z0-9+.-]*://)[^/\s@]+(?=@)"),
+    re.compile(r"(?i)((?<![a-z0-9+.-])(?!postgres)[a-z][a-z0-9+.-]*://)[^/\s@]+(?=@)"),
+    re.compile(r"(?i)(\bpostgres[a-z0-9+.-]*://[^/\s@:]*:)[^/\s@]+(?=@)"),
 )
 _NO_LETTER: Final = re.compile(r"[^a-z0-9]")
 

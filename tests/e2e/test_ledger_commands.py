@@ -55,6 +55,25 @@ def test_each_command_has_an_example_and_its_exit_codes_in_the_help(
     assert "Exit codes:" in done.stdout
 
 
+def test_without_a_command_the_help_and_a_sentence_are_shown(home: Path) -> None:
+    done = run(home)
+
+    assert done.returncode == 2
+    assert "migrate" in done.stdout
+    assert done.stderr.splitlines() == [
+        "error: acp-bridge ledger needs a command.",
+        "hint: acp-bridge ledger --help explains the commands and options.",
+    ]
+
+
+def test_a_command_that_there_is_not_is_told(home: Path) -> None:
+    done = run(home, "nope")
+
+    assert done.returncode == 2
+    assert "'nope'" in done.stderr
+    assert "acp-bridge ledger --help" in done.stderr
+
+
 def test_migrate_makes_the_ledger_and_is_a_no_op_after_that(home: Path) -> None:
     first, second = run(home, "migrate"), run(home, "migrate")
 
@@ -67,9 +86,34 @@ def test_migrate_makes_the_ledger_and_is_a_no_op_after_that(home: Path) -> None:
 def test_stats_of_a_ledger_that_is_not_there_makes_none(home: Path) -> None:
     done = run(home, "stats")
 
-    assert done.returncode == 2
+    assert done.returncode == 1  # as its help says
     assert str(ledger_file(home)) in done.stderr
-    assert not ledger_file(home).exists()
+    assert "no ledger" in done.stderr
+    assert not ledger_file(home).parent.exists()
+
+
+@pytest.mark.parametrize(
+    "argv", [["stats"], ["import-openclaw", "--dry-run"], ["migrate"]], ids=lambda argv: argv[0]
+)
+def test_a_command_that_finds_another_program_s_file_leaves_it_alone(
+    home: Path, argv: list[str]
+) -> None:
+    state_directory(VERSIONS[0], home / ".openclaw")
+    place = home / "mine"
+    place.mkdir()
+    (place / "x.txt").write_text("my notes")
+    with closing(sqlite3.connect(place / "other.db")) as database:
+        database.execute("CREATE TABLE bookmarks (url)")
+    before = {file.name: file.read_bytes() for file in place.iterdir()}
+
+    for name in ("x.txt", "other.db"):
+        done = run(home, *argv, "--ledger-url", f"sqlite:///{place / name}")
+        assert done.returncode == 1
+        assert done.stderr.startswith("error: ")
+        assert "hint: " in done.stderr
+        assert "another place" in done.stderr
+
+    assert {file.name: file.read_bytes() for file in place.iterdir()} == before
 
 
 def test_stats_as_json_is_one_object_and_nothing_else(home: Path) -> None:

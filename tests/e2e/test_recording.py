@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import sqlite3
 import time
 from contextlib import closing
@@ -96,6 +97,7 @@ async def test_a_ledger_that_cannot_be_used_costs_one_line_and_no_conversation(
         session = await editor.open(home)
         for _ in range(2):
             assert await editor.prompt(session, "Hello") == "end_turn"
+        await editor.until_stderr(words)
         editor.close_stdin()
         await editor.wait_exit()
         told = editor.stderr
@@ -154,6 +156,25 @@ async def test_what_is_said_last_is_recorded_though_the_ledger_is_locked_as_the_
         await editor.wait_exit()
         assert editor.stderr == ""
     assert recorded_text(ledger_file(home), session) == "the last word"
+
+
+@pytest.mark.requirement("C070")
+async def test_recording_goes_on_in_a_new_file_when_the_old_one_is_removed(
+    bridge: Start, home: Path
+) -> None:
+    async with DemoGateway(echo, pace=0) as gateway, bridge(gateway) as editor:
+        session = await editor.open(home)
+        assert await editor.prompt(session, "before") == "end_turn"
+        shutil.rmtree(ledger_file(home).parent)
+        async with asyncio.timeout(scaled(20)):
+            while not ledger_file(home).exists():  # it is noticed within a second
+                assert await editor.prompt(session, "meanwhile") == "end_turn"
+                await asyncio.sleep(0.1)
+        assert await editor.prompt(session, "after") == "end_turn"
+        editor.close_stdin()
+        await editor.wait_exit()
+        assert "removed or replaced" in editor.stderr
+    assert "after" in recorded_text(ledger_file(home), session)
 
 
 @pytest.mark.requirement("C087")

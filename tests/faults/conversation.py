@@ -7,7 +7,8 @@ import contextlib
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -102,17 +103,25 @@ class _Session:
             self._editor.notify("session/cancel", sessionId=self._id)
 
 
-async def hold(plan: Plan) -> Story:
+Bridge = Callable[[str, Path, int], AbstractAsyncContextManager[QuickEditor]]
+"""Starts a bridge to a URL with a home and a seed; all that have the home share a ledger."""
+
+
+def in_process() -> Bridge:
+    """Bridges in this process, in quick time."""
+    ledger = MemoryLedger()
+    return lambda url, home, seed: quick_bridge(url, ledger, home / f"state-{seed}", seed)
+
+
+async def hold(plan: Plan, bridge: Bridge | None = None) -> Story:
     """Hold the conversation of a plan, and load its sessions once more."""
+    bridge = bridge or in_process()
     agent = Agent(plan.prompts)
     story = Story(plan, agent)
-    ledger = MemoryLedger()
     with tempfile.TemporaryDirectory(prefix="faults-") as home:
         async with _gateway(agent) as gateway:
             async with FaultProxy(gateway.url, plan.faults) as proxy:
-                async with quick_bridge(
-                    proxy.url, ledger, Path(home) / "first", plan.seed
-                ) as editor:
+                async with bridge(proxy.url, Path(home), plan.seed) as editor:
                     restarts = asyncio.create_task(_restart(gateway, story))
                     await _talk(editor, story)
                     await restarts
@@ -123,9 +132,7 @@ async def hold(plan: Plan) -> Story:
                 story.violations += editor.violations
                 story.faults += proxy.struck
                 story.dropped = proxy.dropped
-            async with quick_bridge(
-                gateway.url, ledger, Path(home) / "second", plan.seed + 1
-            ) as editor:
+            async with bridge(gateway.url, Path(home), plan.seed + 1) as editor:
                 await _load(editor, story)
     return story
 

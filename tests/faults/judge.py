@@ -40,8 +40,9 @@ CATEGORIES: Final = (
     BROKEN,
 )
 
-CANCEL_LIMIT: Final = 2.0 / SCALE + scaled(0.5)
-"""Two of the bridge's seconds, and what a busy machine takes."""
+CANCEL_LIMIT: Final = 2.0
+BUSY: Final = scaled(1.0)
+"""Seconds of the wall that a busy machine takes."""
 RACE: Final = 0.05
 """Seconds in which a cancel and an end may cross on their way."""
 _NEVER_SENT: Final = {"gateway_unreachable", "link_lost", "gateway_timeout", "too_large"}
@@ -55,13 +56,13 @@ class Finding(NamedTuple):
     amount: int = 1
 
 
-def judge(story: Story) -> list[Finding]:
-    """All findings of a run; none if it went well."""
+def judge(story: Story, *, scale: float = SCALE) -> list[Finding]:
+    """All findings of a run; none if it went well. ``scale`` is how fast the bridge's time ran."""
     findings = [Finding(ORDER, violation) for violation in story.violations]
     for asked in story.prompts:
         truth = story.agent.truths[asked.plan.text]
         findings += _judge_ending(story, asked, truth)
-        findings += _judge_cancel(asked, truth)
+        findings += _judge_cancel(asked, truth, CANCEL_LIMIT / scale + BUSY)
         findings += _judge_permissions(asked, truth)
         if truth.runs and asked.answer is not None:
             updates = _of_run(story.shown[asked.session_id], truth)
@@ -111,19 +112,20 @@ def _right_endings(story: Story, asked: Asked, truth: Truth) -> set[str]:
         "none": _NEVER_SENT,
     }
     right = set(by_status[truth.status])
-    if PROBES & story.dropped:
-        right.add("outcome_unknown")  # the bridge asked, and heard nothing
+    was_cut_early = truth.status == "none" and story.plan.restarts
+    if PROBES & story.dropped or was_cut_early:
+        right.add("outcome_unknown")  # the bridge asked, and the gateway could not tell
     if asked.cancelled_at is not None:
         is_race = asked.answered_at - asked.cancelled_at < RACE
         right = right | {"cancelled"} if is_race else {"cancelled"}
     return right
 
 
-def _judge_cancel(asked: Asked, truth: Truth) -> list[Finding]:
+def _judge_cancel(asked: Asked, truth: Truth, limit: float) -> list[Finding]:
     findings = []
     if asked.cancelled_at is not None:
         took = asked.answered_at - asked.cancelled_at
-        if took > CANCEL_LIMIT:
+        if took > limit:
             findings.append(Finding(SLOW_CANCEL, f"{asked.plan.text}: {took:.3f} s of the wall"))
     if truth.status == "running":
         findings.append(Finding(LEFT_RUNNING, asked.plan.text))

@@ -22,7 +22,9 @@ from acp_bridge.gateway.credentials import Credentials
 from acp_bridge.gateway.settings import GatewaySettings
 from ledger.memory import MemoryLedger
 from tests.faults.plan import SCALE
-from tests.support.acp_oracle import AcpOracle, Violation
+from tests.support.acp_oracle import MAX_LINE, AcpOracle, Violation
+from tests.support.editor import agent_command, editor_environment
+from tests.support.waits import WAIT
 
 Json = dict[str, Any]
 
@@ -47,11 +49,12 @@ class QuickClock:
 
 
 class Lines:
-    """The editor's input, as the router reads it."""
+    """The editor's input, as the router reads it; or ``write`` takes it elsewhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, write: Callable[[bytes], None] | None = None) -> None:
         self.ended = asyncio.Event()
         self._lines: asyncio.Queue[bytes] = asyncio.Queue()
+        self._write = write or self._lines.put_nowait
 
     async def read(self) -> bytes:
         return await self._lines.get()
@@ -59,7 +62,7 @@ class Lines:
     def put(self, line: bytes) -> None:
         if not line:
             self.ended.set()
-        self._lines.put_nowait(line)
+        self._write(line)
 
 
 class QuickEditor:
@@ -165,6 +168,42 @@ async def quick_bridge(
             raise _Left  # noqa: TRY301 - it must leave through the group, to end it
     except* _Left:
         pass
+
+
+@contextlib.asynccontextmanager
+async def piped_bridge(url: str, home: Path, _seed: int) -> AsyncIterator[QuickEditor]:
+    """The installed command over pipes, at its own pace, with its ledger under ``home``."""
+    command = agent_command("--url", url, "--no-prefix-cwd", "--state-dir", str(home / "state"))
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=editor_environment(home),
+        limit=MAX_LINE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    lines = Lines(process.stdin.write)
+    editor = QuickEditor(lines)
+    reading = asyncio.create_task(_read(process.stdout, editor))
+    try:
+        await editor.call("initialize", protocolVersion=1, clientCapabilities={})
+        yield editor
+        process.stdin.close()
+        async with asyncio.timeout(WAIT):
+            await process.wait()
+        await reading
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        reading.cancel()
+
+
+async def _read(stdout: asyncio.StreamReader, editor: QuickEditor) -> None:
+    while line := await stdout.readline():
+        editor.take(line)
 
 
 def _post(loop: asyncio.AbstractEventLoop, take: Callable[[bytes], None], data: bytes) -> None:

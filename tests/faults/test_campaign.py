@@ -7,10 +7,14 @@ import os
 import pytest
 
 from tests.faults.campaign import run_here
+from tests.faults.conversation import hold
+from tests.faults.judge import judge
 from tests.faults.plan import plan_of
+from tests.faults.rig import piped_bridge
 
 RUNS = int(os.environ.get("ACP_BRIDGE_FAULT_RUNS", "400"))
 BATCHES = 8
+PIPED = max(RUNS // 25, 1)
 
 
 @pytest.mark.faults
@@ -22,6 +26,15 @@ def test_nothing_is_lost_doubled_or_left_unanswered(batch: int) -> None:
 
     assert figures.failures == {}, "repeat one with python -m tests.faults --seed N --runs 1 -v"
     assert figures.faults.total() >= size // 2
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(1_000, 1_000 + PIPED))
+async def test_the_command_loses_nothing_either(seed: int) -> None:
+    story = await hold(plan_of(seed), piped_bridge)
+
+    assert judge(story, scale=1.0) == []
 
 
 def test_a_seed_decides_all_of_a_run() -> None:

@@ -20,6 +20,7 @@ from acp_bridge.importing.openclaw import OWN, STATE, Report, import_sessions
 from acp_bridge.importing.openclaw_files import (
     UNREADABLE_EVENTS,
     UNREADABLE_SESSIONS,
+    Skipped,
     find_ledgers,
     read_ledger,
 )
@@ -33,6 +34,7 @@ from ledger import (
     NotALedger,
     Page,
     RunState,
+    SchemaAhead,
     open_ledger,
 )
 from ledger.memory import MemoryLedger
@@ -269,7 +271,7 @@ def test_a_database_that_is_written_to_all_the_time_is_not_taken_half(source: Pa
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "stat", restless)
         with pytest.raises(LedgerBusy, match=r"openclaw\.sqlite"):
-            list(read_ledger(source, Counter(), sleep=writes_on))
+            list(read_ledger(source, Skipped(), sleep=writes_on))
     assert pauses["taken"] > 1
 
 
@@ -321,6 +323,48 @@ def test_bad_parts_of_the_json_file_are_left_out_and_told(
     assert report.skipped[UNREADABLE_SESSIONS] == 2
 
 
+def test_sessions_that_cannot_be_read_are_named_with_the_reason(tmp_path: Path) -> None:
+    file = json_ledger(VERSIONS[0], tmp_path)
+    content = json.loads(file.read_text())
+    whole = next(iter(content["sessions"].values()))
+    bad: dict[str, object] = {
+        "no-list": {**whole, "sessionId": "no-list", "events": {"0": {}}},
+        "no-events": {key: value for key, value in whole.items() if key != "events"}
+        | {"sessionId": "no-events"},
+        "no-key": {**whole, "sessionId": "no-key", "sessionKey": ""},
+        "no-times": {**whole, "sessionId": "no-times", "updatedAt": "now"},
+        "no-object\n\x1b[2J": 5,
+        **{f"more-{number}": 5 for number in range(500)},
+    }
+    content["sessions"] |= bad
+    file.write_text(json.dumps(content))
+    skipped = Skipped()
+    assert len(list(read_ledger(file, skipped))) == 2
+    (line,) = skipped.lines()
+    assert line.startswith("505 sessions that cannot be read, such as ")
+    for told in (
+        "no-list (its events are no list)",
+        "no-events (its events are no list)",
+        "no-key (it has no key)",
+        "no-times (its times are no numbers)",
+    ):
+        assert told in line
+    assert "it is no object" in line
+    assert line.isprintable()
+    assert len(line) < 1500
+
+
+def test_events_that_cannot_be_read_are_told_with_their_session(tmp_path: Path) -> None:
+    file = json_ledger(VERSIONS[0], tmp_path)
+    content = json.loads(file.read_text())
+    name, session = next(iter(content["sessions"].items()))
+    session["events"][0]["update"] = None
+    file.write_text(json.dumps(content))
+    skipped = Skipped()
+    list(read_ledger(file, skipped))
+    assert list(skipped.lines()) == [f"1 events that cannot be read, such as 1 of {name}"]
+
+
 def test_a_lock_beside_the_json_file_is_waited_for(tmp_path: Path) -> None:
     file = json_ledger(VERSIONS[0], tmp_path)
     lock = file.with_name(file.name + ".lock")
@@ -332,7 +376,7 @@ def test_a_lock_beside_the_json_file_is_waited_for(tmp_path: Path) -> None:
         if len(waits) == 3:
             lock.unlink()
 
-    assert len(list(read_ledger(file, Counter(), sleep=wait))) == 2
+    assert len(list(read_ledger(file, Skipped(), sleep=wait))) == 2
     assert len(waits) == 3
     assert waits == sorted(waits)
 
@@ -342,11 +386,11 @@ def test_a_lock_that_stays_is_an_error_and_an_old_one_is_not(tmp_path: Path) -> 
     lock = file.with_name(file.name + ".lock")
     lock.touch()
     with pytest.raises(LedgerBusy, match="locked"):
-        list(read_ledger(file, Counter(), sleep=lambda _: None))
+        list(read_ledger(file, Skipped(), sleep=lambda _: None))
 
     os.utime(lock, (1, 1))
 
-    assert len(list(read_ledger(file, Counter(), sleep=lambda _: None))) == 2
+    assert len(list(read_ledger(file, Skipped(), sleep=lambda _: None))) == 2
     assert lock.exists()
 
 
@@ -377,7 +421,9 @@ def test_where_there_is_no_ledger_the_hint_asks_for_the_path(tmp_path: Path) -> 
     [
         (b"", NotALedger),
         (b"{}", NotALedger),
-        (b'{"version": 2, "sessions": {}}', NotALedger),
+        (b'{"version": 2, "sessions": {}}', SchemaAhead),
+        (b'{"version": 2}', SchemaAhead),
+        (b'{"version": 0, "sessions": {}}', NotALedger),
         (b"\x00\xff" * 100, NotALedger),
         (b"SQLite format 3\x00" + b"\xff" * 5000, LedgerCorrupt),
     ],
@@ -389,7 +435,7 @@ def test_other_files_are_refused_by_name(
     file.write_bytes(content)
 
     with pytest.raises(error, match=r"some\.file"):
-        list(read_ledger(file, Counter()))
+        list(read_ledger(file, Skipped()))
 
 
 def test_a_database_without_a_bridges_tables_is_refused(tmp_path: Path) -> None:
@@ -397,4 +443,4 @@ def test_a_database_without_a_bridges_tables_is_refused(tmp_path: Path) -> None:
     change(file, "CREATE TABLE a (b)")
 
     with pytest.raises(NotALedger, match="no sessions"):
-        list(read_ledger(file, Counter()))
+        list(read_ledger(file, Skipped()))

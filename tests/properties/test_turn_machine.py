@@ -274,7 +274,7 @@ class TurnMachine(RuleBasedStateMachine):
     @precondition(is_running)
     @rule(text=PIECES)
     def agent_thinks(self, text: str) -> None:
-        if not self.gateway.approvals:
+        if not self.gateway.approvals and not self.gateway.open_tools:  # the model waits for them
             self.gateway.think(text)
 
     @precondition(is_running)

@@ -191,7 +191,7 @@ class GatewayModel:
             "finished": ev.RunState.FINISHED,
             "failed": ev.RunState.FAILED,
             "aborted": ev.RunState.ABORTED,
-            "cut": ev.RunState.UNKNOWN,
+            "cut": ev.RunState.CUT,
         }
         return ev.RunReported(
             RUN,

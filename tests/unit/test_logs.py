@@ -228,10 +228,19 @@ def test_counts_and_places_of_secrets_are_shown() -> None:
         '{"deviceToken": "abcdef"}',
         '"{\\"signature\\":\\"abcdef\\"}"',
         "ws://user:abcdef@host/",
+        "https://abcdef@host/",
+        "postgresql+psycopg://user:abcdef@host/database",
+        "postgres://:abcdef@host/database",
+        "postgresql://user@host/database?password=abcdef",
     ],
 )
 def test_what_looks_like_a_secret_in_a_text_is_hidden(text: str) -> None:
     assert "abcdef" not in clean_text(text)
+
+
+def test_the_user_of_a_database_is_no_secret() -> None:
+    hint = "Write postgresql+psycopg://user@host/database or postgresql://me@host/database."
+    assert clean_text(hint) == hint
 
 
 @pytest.mark.parametrize("text", ["a\nb", "\x1b[2J", "\x9b1m", "a\u2028b", "\u202eb", "\ud800"])

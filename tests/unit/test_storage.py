@@ -6,7 +6,7 @@ import logging
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,15 +15,19 @@ from acp_bridge.config import load
 from acp_bridge.logs import register_secret
 from acp_bridge.storage import RETRY, LazyLedger, ledger_of, secrets_of
 from ledger import (
+    Change,
     EventLedger,
     LedgerBusy,
     LedgerClosed,
+    LedgerGone,
     LedgerReadOnly,
     LedgerUnreachable,
     Limits,
     NewEntry,
     NewSession,
     Page,
+    Replay,
+    open_ledger,
 )
 from ledger.memory import MemoryLedger
 from tests.support.waits import WAIT
@@ -188,6 +192,118 @@ def test_what_is_opened_too_late_is_closed_at_once() -> None:
     may_open.set()
 
     assert is_closed.wait(WAIT)
+
+
+class Vanishing(MemoryLedger):
+    """Its file is gone as soon as it is told so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_gone = False
+        self.is_closed = False
+
+    def write(self, changes: Sequence[Change]) -> None:
+        self._check_there()
+        super().write(changes)
+
+    def read(self, session_id: str) -> Replay | None:
+        self._check_there()
+        return super().read(session_id)
+
+    def close(self) -> None:
+        self.is_closed = True
+        super().close()
+
+    def _check_there(self) -> None:
+        if self.is_gone:
+            raise LedgerGone("Gone.", hint="Leave it.")
+
+
+def test_a_ledger_whose_file_is_gone_is_closed_and_opened_anew(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock, made = Clock(), [Vanishing(), Vanishing()]
+    waiting = iter(made)
+    ledger = lazy(lambda: next(waiting), clock=clock)
+    ledger.write([SESSION])
+    made[0].is_gone = True
+    clock.now += RETRY
+
+    assert ledger.read("s") is None  # of the new file, at once
+    ledger.write([SESSION])
+
+    assert made[0].is_closed
+    assert made[1].read("s") is not None
+    (record,) = warnings(caplog)
+    assert "removed or replaced" in record.getMessage()
+    assert vars(record)["fields"] == {"reason": "Gone.", "hint": "Leave it."}
+
+
+def test_a_file_that_goes_away_all_the_time_is_not_opened_all_the_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock, opened = Clock(), list[Vanishing]()
+
+    def opener() -> EventLedger:
+        opened.append(Vanishing())
+        opened[-1].is_gone = True
+        return opened[-1]
+
+    ledger = lazy(opener, clock=clock)
+    for _ in range(20):
+        with pytest.raises(LedgerGone) as caught:
+            ledger.write([SESSION])
+        assert caught.value.is_retryable
+    assert len(opened) == 1
+    assert len(warnings(caplog)) == 1
+
+
+def test_a_file_that_is_removed_costs_no_session_that_is_written_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    url = f"sqlite:///{tmp_path}/ledger.db"
+    ledger = lazy(lambda: open_ledger(url, clock=clock), clock=clock)
+    ledger.write([SESSION])
+    for file in tmp_path.iterdir():
+        file.unlink()
+    clock.now += RETRY
+
+    ledger.write([NewSession("t", "other", "/w", at=2)])
+    ledger.close()
+
+    again = open_ledger(url)
+    assert [found.session_id for found in again.list_sessions(Page())] == ["t"]
+    again.close()
+    assert len(warnings(caplog)) == 1
+
+
+def test_threads_that_meet_a_file_that_is_gone_all_go_on(tmp_path: Path) -> None:
+    clock = Clock()
+    url = f"sqlite:///{tmp_path}/ledger.db"
+    ledger = lazy(lambda: open_ledger(url, clock=clock), clock=clock)
+    ledger.write([SESSION])
+    errors: list[Exception] = []
+
+    def work(number: int) -> None:
+        try:
+            ledger.read("s")
+            ledger.write([NewSession(f"t{number}", "key", "/w", at=2)])
+        except Exception as error:
+            errors.append(error)
+
+    for file in tmp_path.iterdir():
+        file.unlink()
+    clock.now += RETRY
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT)
+
+    assert errors == []
+    assert ledger.stats().sessions == 8
+    ledger.close()
 
 
 def test_settings_name_the_file_and_its_limits(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import shlex
 import shutil
 import sqlite3
 import stat
@@ -13,8 +14,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import Connection, event
+from sqlalchemy.exc import DBAPIError
 
 from ledger import (
     BadLedgerUrl,
@@ -23,11 +26,14 @@ from ledger import (
     LedgerError,
     LedgerFull,
     LedgerReadOnly,
+    LedgerRefused,
     LedgerUnreachable,
     NotALedger,
     open_ledger,
 )
 from ledger.engine import ServerPlace, place_of, server_engine
+from ledger.failures import ledger_error
+from ledger.schema import behind
 from tests.integration.ledger.conftest import Open
 from tests.support.ledgers import entry, session, texts
 from tests.support.unprivileged import run_unprivileged
@@ -76,6 +82,63 @@ def test_an_unreachable_server_is_told_without_the_password() -> None:
     assert SECRET not in str(caught.value)
     assert caught.value.is_retryable
     assert "--ledger-url" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "sentence"),
+    [
+        ('FATAL:  database "nope" does not exist', LedgerRefused, "refuses the connection"),
+        ('FATAL:  role "nobody" does not exist', LedgerRefused, "refuses the connection"),
+        ('FATAL:  password authentication failed for user "me"', LedgerRefused, "refuses"),
+        ('FATAL:  no pg_hba.conf entry for host "10.0.0.1"', LedgerRefused, "refuses"),
+        ("fe_sendauth: no password supplied", LedgerRefused, "refuses the connection"),
+        ("FATAL:  the database system is starting up", LedgerUnreachable, "no more connections"),
+        ("FATAL:  sorry, too many clients already", LedgerUnreachable, "no more connections"),
+        ("Connection refused", LedgerUnreachable, "no connection"),
+    ],
+)
+def test_a_server_that_answers_is_not_told_as_one_that_does_not(
+    words: str, error: type[LedgerError], sentence: str
+) -> None:
+    cause = psycopg.OperationalError(
+        f'connection failed: connection to server at "127.0.0.1", port 5432 failed: {words}'
+    )
+    place = place_of("postgresql://me@127.0.0.1/nope")
+    found = ledger_error(DBAPIError("SELECT 1", None, cause), place)
+    assert type(found) is error
+    assert sentence in str(found)
+    assert words.split(":")[-1].strip() in str(found)
+    assert found.hint is not None
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["bogus=1", "sslmode=maybe", "connect_timeout=soon", "port=99999", "port=x", "hostaddr=here"],
+)
+def test_an_option_that_the_driver_does_not_take_is_told(options: str) -> None:
+    with pytest.raises(BadLedgerUrl, match="part of the ledger's URL") as caught:
+        open_ledger(f"postgresql://me:{SECRET}@127.0.0.1:1/db?{options}")
+    assert "--ledger-url" in str(caught.value.hint)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("sqlite:////a/b c.db", "'sqlite:////a/b c.db'"),
+        ("postgresql://me@db/acp", "postgresql+psycopg://me@db/acp"),
+        (f"postgresql://me:{SECRET}@db/acp", "'postgresql+psycopg://me:***@db/acp'"),
+        (
+            f"postgresql://me@/acp?host=/run/postgresql&password={SECRET}",
+            "'postgresql+psycopg://me@/acp?host=%2Frun%2Fpostgresql'",
+        ),
+    ],
+)
+def test_the_command_that_prepares_a_database_is_told_with_its_url(url: str, shown: str) -> None:
+    place = place_of(url)
+    told = str(behind(place, None).hint)
+    assert told == f"Run: acp-bridge ledger migrate --ledger-url {shown}"
+    assert place_of(shlex.split(told)[-1]).shown_url == place.shown_url
 
 
 @pytest.mark.parametrize(

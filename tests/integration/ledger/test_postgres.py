@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -18,12 +19,14 @@ from ledger import (
     LedgerRefused,
     LedgerUnreachable,
     Limits,
+    NotALedger,
     Page,
     SchemaBehind,
     SessionShared,
     SessionTitle,
     UnknownSession,
     open_ledger,
+    schema,
 )
 from ledger.engine import login_name
 from tests.support.ledgers import entry, record, session, texts
@@ -172,13 +175,49 @@ def test_a_lock_held_too_long_is_told_and_then_forgotten(
 
 
 @pytest.mark.parametrize(
-    ("database", "error"), [("missing", LedgerUnreachable), ("postgres", SchemaBehind)]
+    ("database", "error"), [("missing", LedgerRefused), ("postgres", SchemaBehind)]
 )
 def test_a_database_without_a_ledger_is_told(
     postgres: PostgresServer, database: str, error: type[LedgerError]
 ) -> None:
     with pytest.raises(error, match=r"does not exist|no ledger yet"):
         open_ledger(postgres.url(database))
+
+
+def test_a_role_that_is_not_there_is_told(postgres: PostgresServer) -> None:
+    with pytest.raises(LedgerRefused, match=r"refuses the connection.*role"):
+        open_ledger(postgres.url("postgres", "nobody-knows"))
+
+
+def test_the_hint_of_an_empty_database_works_as_it_is_written(postgres: PostgresServer) -> None:
+    with pytest.raises(SchemaBehind) as caught:
+        open_ledger(postgres.empty_database())
+    words = shlex.split(str(caught.value.hint))
+    assert words[:5] == ["Run:", "acp-bridge", "ledger", "migrate", "--ledger-url"]
+    schema.upgrade(words[5])
+    open_ledger(words[5]).close()
+
+
+@pytest.mark.parametrize("table", ["entries", "ledger_version"])
+def test_a_table_of_another_program_that_is_in_the_way_is_told(
+    postgres: PostgresServer, table: str
+) -> None:
+    url = postgres.empty_database()
+    database = url.rpartition("/test_")[2].partition("?")[0]
+    postgres.execute(f"CREATE TABLE {table} (mine text)", f"test_{database}")
+    with pytest.raises(NotALedger, match="table") as caught:
+        schema.upgrade(url)
+    assert "database of its own" in str(caught.value.hint)
+
+
+def test_looking_makes_and_changes_nothing(postgres: PostgresServer, url: str) -> None:
+    with pytest.raises(SchemaBehind):
+        open_ledger(postgres.empty_database(), read_only=True)
+    ledger = open_ledger(url, read_only=True)
+    assert ledger.stats().sessions == 0
+    with pytest.raises(LedgerReadOnly):
+        ledger.write([session()])
+    ledger.close()
 
 
 def test_a_user_without_rights_is_told(postgres: PostgresServer, url: str) -> None:

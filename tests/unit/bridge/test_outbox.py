@@ -18,6 +18,7 @@ from acp_bridge.errors import OutcomeUnknown, RunFailed, to_jsonrpc
 from acp_bridge.ids import Json, RunId, SessionId
 from ledger import (
     Change,
+    DeleteSession,
     LedgerBusy,
     LedgerError,
     LedgerFull,
@@ -441,6 +442,30 @@ async def test_one_session_s_fault_does_not_cost_the_record_of_the_others() -> N
         assert held.recorded(S1) == [chunk("a")]
         assert held.recorded(S2) == [chunk("b")]
         assert held.wire.texts("unknown") == ["lost"]
+
+
+def test_a_session_that_the_ledger_has_lost_goes_on_as_an_incomplete_one() -> None:
+    ledger = WatchedLedger()
+    recorder = Recorder(ledger, lambda: 0.0)
+    opening = Record("session", {"session_key": "k", "cwd": "/w"})
+    recorder.record([(Entry(S1, opening), 1, 10), an_entry()])
+    ledger.write([DeleteSession(S1)])
+    for _ in range(2):
+        recorder.record([an_entry()])
+    assert payloads(ledger, S1) == [{"n": 1}, {"n": 1}]
+    replay = ledger.read(S1)
+    assert replay is not None
+    assert not replay.session.complete
+
+
+def test_a_session_that_was_deleted_here_stays_deleted() -> None:
+    ledger = WatchedLedger()
+    recorder = Recorder(ledger, lambda: 0.0)
+    opening = Record("session", {"session_key": "k", "cwd": "/w"})
+    recorder.record([(Entry(S1, opening), 1, 10), an_entry()])
+    recorder.record([(Entry(S1, Record("deleted", {})), 1, 10)])
+    recorder.record([an_entry()])
+    assert ledger.read(S1) is None
 
 
 async def test_a_ledger_that_cannot_even_note_the_gap_is_survived() -> None:

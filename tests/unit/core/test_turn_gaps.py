@@ -212,3 +212,14 @@ def test_news_that_come_before_the_probes_answer_outlast_another_loss_of_the_lin
     turn.handle(ev.TextProgress(RUN, "one", False, "one"))
     effects = fired(turn, turn.link_lost(), fx.DeadlineKind.RECONNECT)
     assert texts(effects)[0] == "one"
+
+
+def test_each_notice_is_a_message_of_its_own() -> None:
+    turn = running()
+    shown = turn.link_lost() + turn.outage() + turn.link_up()
+    shown += turn.handle(ev.TextProgress(RUN, "one", False, "one"))
+    shown += turn.handle(report(ev.RunState.RUNNING))
+    shown += turn.handle(ev.RunEnded(RUN, ev.EndKind.FAILED, error="broken"))
+
+    messages = [e.update["messageId"] for e in shown if isinstance(e, fx.Show)]
+    assert len(messages) == len(set(messages)) == 4

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from acp_bridge.core.events import EndKind, RunReported, RunState
 from acp_bridge.gateway.dialects.openclaw.content import message_text
-from acp_bridge.gateway.dialects.openclaw.frames import as_object, as_text
+from acp_bridge.gateway.dialects.openclaw.frames import as_count, as_object, as_text
 from acp_bridge.gateway.dialects.openclaw.rows import (
     Turn,
     ending,
@@ -71,6 +71,8 @@ class _Transcript(NamedTuple):
     is_foreign: bool
     """Whether somebody's prompt began the run, and not the gateway itself."""
     could_hide_prompt: bool
+    asked_at: int | None = None
+    """When the prompt came, in the gateway's milliseconds."""
 
 
 def reported(answers: Answers) -> RunReported:
@@ -101,14 +103,16 @@ def _by_wait(answers: Answers, transcript: _Transcript) -> RunReported | None:
         case "ok":
             # Only the last segment's text, but better than none.
             reply = as_text(as_object(wait.get("terminalReply")).get("text"))
-            text = _text(transcript) or reply
+            text = _last_text(answers, transcript) or reply
             return _report(answers, transcript, RunState.FINISHED, snapshot=text)
         case "error" if error == "aborted" or wait.get("stopReason") == "rpc":
-            return _report(answers, transcript, RunState.ABORTED, snapshot=_text(transcript))
+            text = _last_text(answers, transcript)
+            return _report(answers, transcript, RunState.ABORTED, snapshot=text)
         case "error" if _has_finished(transcript):
-            return _report(answers, transcript, RunState.FINISHED, snapshot=_text(transcript))
+            text = _last_text(answers, transcript)
+            return _report(answers, transcript, RunState.FINISHED, snapshot=text)
         case "error":
-            text = _text(transcript)
+            text = _last_text(answers, transcript)
             return _report(answers, transcript, RunState.FAILED, snapshot=text, error=error)
         case _:
             return None
@@ -128,6 +132,14 @@ def _by_flight(answers: Answers, transcript: _Transcript) -> RunReported | None:
     return _report(answers, transcript, RunState.RUNNING, snapshot=text)
 
 
+def _last_text(answers: Answers, transcript: _Transcript) -> str | None:
+    """A history from just before the run's end has its last segment as text in flight alone."""
+    in_flight = as_object(as_object(answers.history).get("inFlightRun"))
+    is_its_own = in_flight.get("runId") == answers.run_id
+    live = as_text(in_flight.get("text")) if is_its_own else None
+    return max(live or "", _text(transcript) or "", key=len) or None
+
+
 def _by_ending(answers: Answers, transcript: _Transcript) -> RunReported | None:
     """Judge by the last answer in the transcript."""
     end = ending(transcript.rows)
@@ -143,8 +155,13 @@ def _by_absence(answers: Answers, transcript: _Transcript) -> RunReported:
     is_idle = session.get("hasActiveRun") is False
     if is_idle and not transcript.has_prompt and not transcript.could_hide_prompt:
         return RunReported(answers.run_id, RunState.NOT_TAKEN)
+    # Of a run that was cut before it began, the session still tells how the one before ended.
+    ended_at = as_count(session.get("endedAt"))
+    asked_at = transcript.asked_at
+    is_its_own = ended_at is None or asked_at is None or ended_at >= asked_at
+    is_killed = session.get("status") == "killed" and is_its_own
     is_last = transcript.has_prompt and transcript.is_newest
-    if is_idle and transcript.is_newest and session.get("status") == "killed":
+    if is_idle and transcript.is_newest and is_killed:
         state = RunState.ABORTED
     elif is_last or transcript.resumed_as is not None:
         state = RunState.CUT
@@ -205,6 +222,7 @@ def _transcript(answers: Answers) -> _Transcript:
         resumed_as=_resumed_as(found, own),
         is_foreign=own is not None and own.prompt is not None and not is_restart(own.prompt),
         could_hide_prompt=bool(hidden) or cut or any(map(is_reset, rows)),
+        asked_at=as_count(own.prompt.get("timestamp")) if own and own.prompt else None,
     )
 
 

@@ -73,6 +73,14 @@ def test_a_run_whose_end_agent_wait_knows_is_not_in_flight_any_more() -> None:
 
 
 @pytest.mark.requirement("C047")
+def test_a_run_that_ended_between_the_two_answers_keeps_its_last_segment() -> None:
+    in_flight = {"runId": RUN, "text": "One.\n\nTwo."}
+    rows = (prompt(), answer("One.", "toolUse", runId=RUN))
+    report = reported(answers(*rows, wait={"status": "ok"}, inFlightRun=in_flight))
+    assert (report.state, report.snapshot) == (RunState.FINISHED, "One.\n\nTwo.")
+
+
+@pytest.mark.requirement("C047")
 def test_a_finished_run_keeps_the_whole_text_of_all_its_segments() -> None:
     rows = (prompt("run-0"), answer("before"), prompt(), answer("One. ", "toolUse"), answer("Two."))
     old = reported(answers(*rows, wait={"status": "ok"}))
@@ -159,6 +167,12 @@ def test_the_run_with_which_a_restarted_gateway_goes_on_is_named() -> None:
     assert (report.state, report.resumed_as, report.is_foreign) == (RunState.CUT, "run-2", True)
     resumed = reported(answers(*rows)._replace(run_id=RunId("run-2")))
     assert not resumed.is_foreign
+
+
+def test_a_session_that_was_killed_before_the_prompt_says_nothing_of_its_run() -> None:
+    killed = {"hasActiveRun": False, "status": "killed", "endedAt": 5}
+    assert state({**prompt(), "timestamp": 6}, session=killed) is RunState.CUT
+    assert state({**prompt(), "timestamp": 4}, session=killed) is RunState.ABORTED
 
 
 def test_a_prompt_that_is_nowhere_was_not_taken() -> None:
