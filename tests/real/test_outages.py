@@ -24,6 +24,7 @@ from tests.real.scenes import (
     said,
     taken,
 )
+from tests.support.editor import EditorProcess
 from tests.support.fault_proxy import Fault, FaultProxy
 from tests.support.permission_policies import allow_once, never
 from tests.support.transcript import tool_cards
@@ -71,7 +72,9 @@ async def test_a_link_that_breaks_anywhere_in_a_run_with_tools_loses_and_doubles
         assert proxy.called["chat.send"] - 1 in range(proxy.struck["cut"])
         parts, statuses = await what_was_done(gateway, session)
         assert said(turn.updates) == "".join(parts)
-        assert notices(turn.updates) == []
+        # 2026.9.6 may list an approval that it is about to deny, as nobody was there to be asked.
+        told = [text for text in notices(turn.updates) if "did not take the answer" not in text]
+        assert told == []
         assert [card.status for card in turn.tools] == statuses
         assert statuses.count("completed") <= len(editor.permissions) <= STEPS
         assert await taken(gateway, session, mark) == 1
@@ -160,43 +163,48 @@ async def test_a_cancel_while_the_link_is_away_is_answered_at_once_and_delivered
         assert asked_model(model, mark) == 1
 
 
+async def stop_for_long(editor: EditorProcess, proxy: FaultProxy, is_cut: bool) -> None:
+    """Stop the bridge as a sleeping machine does; ``is_cut`` says whether its link breaks too."""
+    editor.signal(signal.SIGSTOP)
+    try:
+        await asyncio.sleep(STOPPED / 2)  # the outage
+        if is_cut:
+            proxy.strike(OUTAGE)
+            proxy.heal()
+        await asyncio.sleep(STOPPED / 2)
+    finally:
+        editor.signal(signal.SIGCONT)
+
+
 @pytest.mark.timeout(STOPPED + 180)
 @pytest.mark.parametrize("is_cut", [True, False])
-async def test_a_bridge_that_was_stopped_for_long_answers_at_once_over_one_new_connection(
+async def test_a_prompt_right_after_a_long_stop_is_answered_over_one_new_connection(
     bridge: Bridge, gateway: Gateway, model: FakeModel, tmp_path: Path, is_cut: bool
+) -> None:
+    prompt, mark = marked("fake:say awake")
+    async with FaultProxy(gateway.url) as proxy, bridge(url=proxy.url) as editor:
+        session = await editor.open(tmp_path)
+        await stop_for_long(editor, proxy, is_cut)
+        turn = editor.prompt(session, prompt)
+        assert await turn.stop_reason(TURN) == "end_turn"
+        assert said(turn.updates).startswith("awake")
+        assert proxy.called["connect"] == 2
+        assert (asked_model(model, mark), await taken(gateway, session, mark)) == (1, 1)
+
+
+@pytest.mark.timeout(STOPPED + 180)
+async def test_a_run_that_ended_during_a_long_stop_is_shown_to_its_end(
+    bridge: Bridge, gateway: Gateway, model: FakeModel, tmp_path: Path
 ) -> None:
     prompt, mark = marked("fake:slow N=40 MS=100")
     async with FaultProxy(gateway.url) as proxy, bridge(url=proxy.url) as editor:
         session = await editor.open(tmp_path)
         turn = editor.prompt(session, prompt)
         await turn.shows("slow-2", TURN)
-        editor.signal(signal.SIGSTOP)
-        try:
-            await asyncio.sleep(STOPPED / 2)  # the outage
-            if is_cut:
-                proxy.strike(OUTAGE)
-                proxy.heal()
-            await asyncio.sleep(STOPPED / 2)
-        finally:
-            editor.signal(signal.SIGCONT)
+        await stop_for_long(editor, proxy, is_cut=True)
         assert await turn.stop_reason(TURN) == "end_turn"
         assert said(turn.updates) == counted("slow-", 40)
-        assert (asked_model(model, mark), await taken(gateway, session, mark)) == (1, 1)
         assert proxy.called["connect"] == 2
-
-        editor.signal(signal.SIGSTOP)
-        try:
-            await asyncio.sleep(STOPPED)
-            if is_cut:
-                proxy.strike(OUTAGE)
-                proxy.heal()
-        finally:
-            editor.signal(signal.SIGCONT)
-        prompt, mark = marked("fake:say awake")
-        turn = editor.prompt(session, prompt)
-        assert await turn.stop_reason(TURN) == "end_turn"
-        assert said(turn.updates).startswith("awake")
-        assert proxy.called["connect"] == 3
         assert (asked_model(model, mark), await taken(gateway, session, mark)) == (1, 1)
 
 
@@ -267,13 +275,27 @@ async def test_two_windows_of_one_session_do_not_disturb_each_other(
         assert await first.prompt(session, "fake:say one").stop_reason(TURN) == "end_turn"
         async with bridge() as second:
             await load(second, session, tmp_path)
-            before = len(second.updates(session))
             turn = first.prompt(session, prompt)
             await turn.shows("slow-2", TURN)
-            second.cancel(session)
-        # The other window was closed while the run went on.
+            second.cancel(session)  # nothing of its own runs
+        # And it was closed while the run went on.
         assert await turn.stop_reason(TURN) == "end_turn"
         assert said(turn.updates) == counted("slow-", 40)
-        seen = second.updates(session)[before:]
-        assert notices(seen) == []
+    assert (asked_model(model, mark), await taken(gateway, session, mark)) == (1, 1)
+
+
+async def test_a_window_that_is_opened_in_the_middle_of_a_run_waits_with_its_prompt(
+    bridge: Bridge, gateway: Gateway, model: FakeModel, tmp_path: Path
+) -> None:
+    prompt, mark = marked("fake:slow N=60 MS=100")
+    async with bridge() as first, bridge() as second:
+        session = await first.open(tmp_path)
+        turn = first.prompt(session, prompt)
+        await turn.shows("slow-2", TURN)
+        await load(second, session, tmp_path)
+        late = second.prompt(session, "fake:say two")
+        assert await turn.stop_reason(TURN) == "end_turn"
+        assert said(turn.updates) == counted("slow-", 60)
+        assert await late.stop_reason(TURN) == "end_turn"
+        assert said(second.updates(session)) == counted("slow-", 60) + "two"
     assert (asked_model(model, mark), await taken(gateway, session, mark)) == (1, 1)
