@@ -211,6 +211,8 @@ def _transcript(answers: Answers) -> _Transcript:
     is_guess = own is None and bool(hidden) and hidden[-1] is with_prompt[-1]
     if is_guess:
         own = hidden[-1]
+    if own is None and _has_ended(answers) and with_prompt and _is_nameless(with_prompt[-1]):
+        own = with_prompt[-1]
     cut = is_cut(answers.history)
     has_prompt = own is not None and own.prompt is not None
     return _Transcript(
@@ -231,6 +233,15 @@ def _resumed_as(found: list[Turn], own: Turn | None) -> RunId | None:
     if following and (prompt := following[0].prompt) and is_restart(prompt):
         return following[0].run_id
     return None
+
+
+def _has_ended(answers: Answers) -> bool:
+    return as_object(answers.wait).get("status") in {"ok", "error"}
+
+
+def _is_nameless(turn: Turn) -> bool:
+    """2026.6.11 does not say as which run it has gone on after a restart."""
+    return turn.run_id is None and turn.prompt is not None and is_restart(turn.prompt)
 
 
 def _hides_its_run(turn: Turn) -> bool:

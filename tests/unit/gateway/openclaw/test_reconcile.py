@@ -250,3 +250,15 @@ def test_a_run_that_answered_has_finished_though_one_of_its_tools_failed() -> No
     report = reported(answers(prompt(), answer("done"), wait=failed))
     assert (report.state, report.snapshot, report.error) == (RunState.FINISHED, "done", None)
     assert state(prompt(), wait=failed) is RunState.FAILED
+
+
+def test_the_end_of_a_run_with_which_a_gateway_went_on_is_found_though_no_row_names_it() -> None:
+    again = "[System] Your previous turn was interrupted by a gateway restart while it ran."
+    system = {"role": "user", "content": again}  # 2026.6.11
+    rows = (prompt("run-0"), answer("one", "toolUse"), system, answer("two, three"))
+    report = reported(answers(*rows, wait={"status": "ok"}))
+    assert (report.state, report.snapshot) == (RunState.FINISHED, "two, three")
+    assert not report.is_foreign
+    assert reported(answers(*rows, wait=WAIT_TIMEOUT)).snapshot is None
+    later = answers(*rows, prompt("run-2"), answer("four"), wait={"status": "ok"})
+    assert reported(later).snapshot is None
