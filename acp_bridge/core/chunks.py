@@ -348,6 +348,12 @@ class _Messages:
             self._index += 1
 
 
+def up_to(segments: list[str], text: str | None) -> str | None:
+    """The beginning of ``text`` that says these segments; None if it says something else."""
+    starts = None if text is None else _find_segments(segments, text)
+    return None if text is None or starts is None else text[: starts[-1]].rstrip()
+
+
 def _split_half(text: str) -> tuple[str, str]:
     """``text`` without the high surrogate at its end, and that."""
     if text and "\ud800" <= text[-1] <= "\udbff":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from acp_bridge.core.transcript import Part
 from acp_bridge.errors import BridgeError
 from acp_bridge.ids import NOTHING, ApprovalId, Generation, Json, RunId, SessionKey, ToolCallId
 
@@ -222,8 +223,8 @@ class RunReported(NamedTuple):
     """The whole text of the run so far or in the end, where known."""
     error: str | None = None
     stop_reason: str | None = None
-    ended_tools: tuple[tuple[ToolCallId, bool, str | None], ...] = ()
-    """Tool calls of this run that the transcript shows as ended: id, failed?, output."""
+    parts: tuple[Part, ...] = ()
+    """What the transcript has of the run, in order."""
     resumed_as: RunId | None = None
     """The run as which the gateway has gone on with a run that was cut."""
     is_foreign: bool = False

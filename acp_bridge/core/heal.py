@@ -12,7 +12,7 @@ Nothing is shown twice: the text of a turn that both have is compared as a strea
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from acp_bridge.core import events as ev
@@ -56,15 +56,18 @@ def additions(
     """
     known = _known_runs(entries)
     found: list[Addition] = []
+    resumed = _resumptions(entries)
     before = _last_before(transcript, known)
     note = ADDED if transcript.is_whole else f"{ADDED} {GAP}"
     for turn in _kept(transcript.turns, known) if is_trimmed else transcript.turns:
-        run_id = _unmasked(turn.run_id or _name(turn), known, transcript.running)
+        shown = turn.run_id or (turn.is_system and next(resumed.get(before, iter(())), None))
+        run_id = _unmasked(shown or _name(turn), known, transcript.running)
         at = turn.at or now
         is_running = run_id in live or run_id == transcript.running
         if turn.is_system and before in known:
             if not is_running and before not in live:
-                found += _resumed(RunId(before), known.get(run_id), turn, cwd, at)
+                name = turn.run_id or run_id
+                found += _resumed(RunId(before), known.get(run_id), turn, cwd, at, name)
         elif run_id in known:
             if not known[run_id].has_prompt and turn.prompt:
                 found.append(_prompt(run_id, before, turn, at, note))
@@ -118,6 +121,15 @@ def _known_runs(entries: Iterable[Recorded]) -> dict[RunId, _Known]:
             known[name] = run._replace(is_ended=True)
             names[entry.run_id] = RunId(entry.payload["runId"])
     return known
+
+
+def _resumptions(entries: Iterable[Recorded]) -> dict[RunId | str, Iterator[RunId]]:
+    """The runs as which each run was seen to go on, in order: 2026.6.11 does not name them."""
+    names: dict[RunId | str, list[RunId]] = {}
+    for entry in entries:
+        if entry.kind == "resumed" and entry.run_id is not None:
+            names.setdefault(entry.run_id, []).append(RunId(entry.payload["runId"]))
+    return {run_id: iter(dict.fromkeys(resumed)) for run_id, resumed in names.items()}
 
 
 def _kept(turns: Sequence[PastTurn], known: Collection[RunId]) -> Sequence[PastTurn]:
@@ -183,7 +195,7 @@ def _rest(
             said += part.text.rstrip()
             writer.chunks(text.feed(None, False, said))
         elif isinstance(part, UsedTool):
-            if tools.title_of(part.tool_call_id) is None:
+            if not tools.knows(part.tool_call_id, part.name, part.args):
                 writer.chunks(text.break_message())
             writer.tool(tools, part)
     writer.chunks(text.finish(said or None))
@@ -192,11 +204,10 @@ def _rest(
 
 
 def _resumed(
-    run_id: RunId, known: _Known | None, turn: PastTurn, cwd: str, at: int
+    run_id: RunId, known: _Known | None, turn: PastTurn, cwd: str, at: int, name: RunId
 ) -> list[Addition]:
     """Work that the gateway went on with under another name: the rest of the turn before, as far
     as it was not seen live."""
-    name = turn.run_id or _name(turn)
     if known is not None:
         return [] if known.is_ended else _rest(run_id, known, turn, cwd, at, name)
     writer = _Writer(run_id, at, name=name)
@@ -260,7 +271,7 @@ class _Writer:
     def tool(self, tools: ToolCalls, part: UsedTool) -> None:
         """The card and the end of a call, as far as ``tools`` has not shown them."""
         news = []
-        if tools.title_of(part.tool_call_id) is None:
+        if not tools.knows(part.tool_call_id, part.name, part.args):
             started = ev.ToolStarted(self._run_id, part.tool_call_id, part.name, part.args)
             news += tools.feed(started)
         if part.output is not None:

@@ -285,15 +285,22 @@ class Turn(TurnBase):
 
     def _progress(self, event: ev.RunEvent) -> list[fx.Effect]:
         self.doubts = 0
-        return self._accepted(Trigger.PROGRESS) + self._view.progress(event)
+        effects = self._accepted(Trigger.PROGRESS)
+        if not self._is_probed:
+            return effects + self._view.progress(event)
+        if _is_outdone(self._early_news[-1:], event):
+            self._early_news.pop()
+        self._early_news.append(event)
+        return effects
 
     def _reported(self, event: ev.RunReported) -> list[fx.Effect]:
         if event.run_id != self.run_at_gateway or (event.is_foreign and self._is_resumed):
             return []  # of the run before the gateway's restart, or of somebody else's after it
         self._is_probed = False
-        effects = self._view.ended_tools(event.ended_tools)
+        effects = self._view.missed(event.parts, event.snapshot)
+        if self._early_news or self._early_end is not None:
+            effects += self._view.caught_up(event.snapshot) + self._show_early_news()
         if self._early_end is not None:
-            effects += self._view.caught_up(event.snapshot)
             return effects + self._run_ended(self._early_end)
         match event.state:
             case ev.RunState.RUNNING:
@@ -393,3 +400,10 @@ class Turn(TurnBase):
                 return self._end(endings.lost())
             case _:
                 assert_never(kind)
+
+
+def _is_outdone(before: list[ev.RunEvent], event: ev.RunEvent) -> bool:
+    """Whether an event has all that the one before it had: each has the whole text so far."""
+    texts = [each for each in (*before, event) if isinstance(each, ev.TextProgress)]
+    has_all = len(texts) == 2 and texts[1].snapshot is not None
+    return has_all and not any(text.replace for text in texts)

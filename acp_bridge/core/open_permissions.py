@@ -21,7 +21,7 @@ from acp_bridge.core.effects import (
 from acp_bridge.core.events import PermissionAsked, PermissionSettled, ToolStarted
 from acp_bridge.core.permissions import DENY, outcome_to_decision, permission_params
 from acp_bridge.core.ports import EditorAnswer
-from acp_bridge.core.tool_calls import ToolCalls
+from acp_bridge.core.tool_calls import APPROVAL, ToolCalls
 from acp_bridge.ids import ApprovalId, RunId, SessionId, ToolCallId
 from acp_bridge.wire import updates
 
@@ -30,6 +30,7 @@ from acp_bridge.wire import updates
 class _Open:
     asked: PermissionAsked
     decision: str | None = None
+    sends: int = 0
 
 
 class OpenPermissions:
@@ -58,7 +59,7 @@ class OpenPermissions:
         effects: list[Effect] = []
         if tool_call_id is None or self._tools.title_of(tool_call_id) is None:
             # An editor shows a permission on a card; without one of the gateway's we make it.
-            tool_call_id = tool_call_id or ToolCallId(f"exec:{asked.approval_id}")
+            tool_call_id = tool_call_id or ToolCallId(f"{APPROVAL}{asked.approval_id}")
             card = ToolStarted(self._run_id, tool_call_id, "exec", {"command": asked.command})
             effects += [Show(update) for update in self._tools.feed(card)]
         title = self._tools.title_of(tool_call_id) or asked.command
@@ -77,15 +78,14 @@ class OpenPermissions:
         if permission is None or permission.decision is not None:
             return []
         permission.decision = outcome_to_decision(answer, permission.asked.allowed)
-        effects = [_outcome(approval_id, permission.decision)]
-        return effects + (self._decide(approval_id, permission.decision) if is_link_up else [])
+        effects: list[Effect] = [_outcome(approval_id, permission.decision)]
+        return effects + (self._deliver(approval_id, permission) if is_link_up else [])
 
     def link_up(self) -> list[Effect]:
         """Deliver the decisions that the gateway has not confirmed."""
         effects: list[Effect] = []
         for approval_id, permission in self._open.items():
-            if permission.decision is not None:
-                effects += self._decide(approval_id, permission.decision)
+            effects += self._deliver(approval_id, permission)
         return effects
 
     def closed(self, approval_id: ApprovalId, decision: str | None) -> list[Effect]:
@@ -104,9 +104,10 @@ class OpenPermissions:
         return [*effects, Show(updates.message_chunk(text, f"{approval_id}:notice"))]
 
     def settled(self, event: PermissionSettled) -> list[Effect]:
-        """The gateway took our decision, or did not: one explanation, no second try."""
+        """The gateway took our decision, or did not: one explanation, no second try. One that was
+        delivered again after a gap may be refused because it had arrived before."""
         permission = self._open.pop(event.approval_id, None)
-        if permission is None or event.error is None:
+        if permission is None or event.error is None or permission.sends > 1:
             return []
         text = f"The gateway did not take the answer to this approval: {event.error.message}"
         return [Show(updates.message_chunk(text, f"{event.approval_id}:notice"))]
@@ -134,6 +135,12 @@ class OpenPermissions:
                 effects += self._decide(approval_id, DENY)
         self._open.clear()
         return effects
+
+    def _deliver(self, approval_id: ApprovalId, permission: _Open) -> list[Effect]:
+        if permission.decision is None:
+            return []
+        permission.sends += 1
+        return self._decide(approval_id, permission.decision)
 
     def _decide(self, approval_id: ApprovalId, decision: str) -> list[Effect]:
         return [Send(AnswerPermission(approval_id, decision))]

@@ -9,6 +9,9 @@ absent:
   which knows the arguments. After a reconnect (``assume_no_tool_stream``) it is shown at once.
 * Any other news of a call that has no card yet makes the card first (ACP: a tool call comes before
   its updates).
+* An approval may be all that is known of a call: 2026.6.11 names no call in it, and after a gap the
+  call's own start is missed. Its card has a name of its own (``APPROVAL``), and the first news of
+  a command without a card is taken to be of it.
 * The first end closes a call. What comes later can add its output, not change its status.
 
 Output arrives as the whole output so far, again and again. So that the bytes sent stay linear in
@@ -46,6 +49,9 @@ from acp_bridge.ids import Json, ToolCallId
 from acp_bridge.wire import updates
 from acp_bridge.wire.content import text_block
 
+APPROVAL: Final = "exec:"
+"""Begins the ids of cards that were made for an approval; the approval's id follows."""
+
 _SMALL: Final = 4 * 1024
 """Characters of output below which each progress is sent."""
 _GROWTH: Final = 1.5
@@ -82,6 +88,8 @@ class ToolCalls:
         self._calls: dict[ToolCallId, _Call] = {}
         self._items: dict[ToolCallId, ItemChanged] = {}
         """Items that started and have no card yet."""
+        self._shown_as: dict[ToolCallId, ToolCallId] = {}
+        """Calls that are shown on the card of their approval."""
         self._has_tool_stream = True
 
     @property
@@ -94,12 +102,16 @@ class ToolCalls:
         call = self._calls.get(tool_call_id)
         return None if call is None else call.title
 
+    def knows(self, tool_call_id: ToolCallId, name: str | None, args: Any) -> bool:
+        """Whether a call has a card, be it that of its approval."""
+        return self._shown(tool_call_id, name, args) in self._calls
+
     def match_command(self, command: str) -> ToolCallId | None:
-        """The open call that executes exactly ``command``, if there is one and no other."""
-        matching = [
-            call.id
-            for call in self._calls.values()
-            if call.is_open and call.kind == "execute" and call.command == command
+        """The open call that executes exactly ``command``, or else one whose command is not known,
+        if there is one and no other."""
+        running = [c for c in self._calls.values() if c.is_open and c.kind == "execute"]
+        matching = [call.id for call in running if call.command == command] or [
+            call.id for call in running if call.command is None
         ]
         return matching[0] if len(matching) == 1 else None
 
@@ -109,6 +121,10 @@ class ToolCalls:
 
     def feed(self, event: ToolEvent) -> list[Json]:
         """The updates for one event."""
+        args = event.args if isinstance(event, ToolStarted) else None
+        call = self._shown(event.tool_call_id, event.name, args)
+        if call != event.tool_call_id:
+            event = event._replace(tool_call_id=call)
         match event:
             case ToolStarted():
                 return self._started(event)
@@ -125,7 +141,7 @@ class ToolCalls:
 
     def adopt_end(self, tool_call_id: ToolCallId, failed: bool, output: str | None) -> list[Json]:
         """The transcript shows that a call ended while nobody listened."""
-        call, shown = self._card(tool_call_id, None)
+        call, shown = self._card(self._shown_as.get(tool_call_id, tool_call_id), None)
         if not call.is_open:
             return shown
         return [*shown, self._close(call, failed, output or "")]
@@ -137,7 +153,7 @@ class ToolCalls:
         if call is None:
             title, kind = str(update.get("title", "tool")), str(update.get("kind", "other"))
             call = self._calls[tool_call_id] = _Call(tool_call_id, title, kind)
-            call.command = _command(update.get("rawInput"))
+            call.command = _command(parsed_args(update.get("rawInput")))
             call.has_args = "rawInput" in update
         if update.get("status") in ("completed", "failed"):
             call.is_open = False
@@ -263,6 +279,19 @@ class ToolCalls:
         return [self._output(call, text, text)] if _is_news(call, text) else []
 
     # --- cards -----------------------------------------------------------------------------
+
+    def _shown(self, tool_call_id: ToolCallId, name: str | None, args: Any) -> ToolCallId:
+        """The card of a call: its own, or that of the approval that was asked for it."""
+        if tool_call_id in self._calls or tool_call_id.startswith(APPROVAL):
+            return tool_call_id
+        if tool_call_id not in self._shown_as and tool_kind(name) == "execute":
+            command = _command(parsed_args(args))
+            for call in self._calls.values():
+                is_free = call.is_open and call.id not in self._shown_as.values()
+                if is_free and call.id.startswith(APPROVAL) and command in (None, call.command):
+                    self._shown_as[tool_call_id] = call.id
+                    break
+        return self._shown_as.get(tool_call_id, tool_call_id)
 
     def _card(self, tool_call_id: ToolCallId, name: str | None) -> tuple[_Call, list[Json]]:
         """The call, and the update that shows its card if it has none yet."""

@@ -38,6 +38,8 @@ class TurnBase:
         self._winds_down = False
         self._is_probed = False
         """Whether the answer to a probe is under way over this connection."""
+        self._early_news: list[ev.RunEvent] = []
+        """What the run has shown meanwhile: what was missed is to be shown before it."""
         self._early_end: ev.RunEnded | None = None
         """The run's end, if it came before the probe's answer, which tells what was missed."""
         self._poison: Ending | None = None
@@ -66,6 +68,10 @@ class TurnBase:
         """The gateway's name of the session."""
         return self.command.session_key
 
+    def _show_early_news(self) -> list[fx.Effect]:
+        news, self._early_news = self._early_news, []
+        return [effect for event in news for effect in self._view.progress(event)]
+
     # --- endings -------------------------------------------------------------------------
 
     def _end(
@@ -74,7 +80,8 @@ class TurnBase:
         """Close what is open, show the last text and the notice, answer."""
         self.is_over = is_over
         was_cancelled = self.state is TurnState.CANCELLED
-        effects = self._view.close(failed=self.state is not TurnState.DONE, snapshot=snapshot)
+        effects = self._show_early_news()
+        effects += self._view.close(failed=self.state is not TurnState.DONE, snapshot=snapshot)
         if how.notice and not (was_cancelled and self._is_cancel_wanted):
             effects += self._view.notice(how.notice)
         elif self._view.is_empty and self.state is TurnState.DONE:

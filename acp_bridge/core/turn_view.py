@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from acp_bridge.core import events as ev
-from acp_bridge.core.chunks import Chunk, TextTrack, ThoughtTrack
+from acp_bridge.core.chunks import Chunk, TextTrack, ThoughtTrack, up_to
 from acp_bridge.core.effects import Effect, Show
 from acp_bridge.core.tool_calls import ToolCalls
-from acp_bridge.ids import Json, RunId, ToolCallId
+from acp_bridge.core.transcript import Part, SaidText, SaidThought, UsedTool
+from acp_bridge.ids import Json, RunId
 from acp_bridge.wire import updates
 
 RESUMED: Final = "(The gateway was restarted and went on with this turn by itself.)"
@@ -93,12 +94,26 @@ class TurnView:
         """The whole text so far, as told after a reconnect."""
         return self._say(self._text.feed(None, False, snapshot))
 
-    def ended_tools(self, ended: Iterable[tuple[ToolCallId, bool, str | None]]) -> list[Effect]:
-        """Tool calls that ended while nobody listened: id, failed, output."""
-        news: list[Json] = []
-        for tool_call_id, failed, output in ended:
-            news += self._tools.adopt_end(tool_call_id, failed, output)
-        return self._tool_news(news)
+    def missed(self, parts: Iterable[Part], snapshot: str | None) -> list[Effect]:
+        """Tool calls that began or ended while nobody listened, each after what was said before
+        it. ``parts`` is all that the transcript has of the run, ``snapshot`` its whole text."""
+        effects: list[Effect] = []
+        said: list[str] = []
+        for part in parts:
+            match part:
+                case SaidText(text):
+                    said.append(text)
+                case UsedTool(tool_call_id, name, args, output, failed):
+                    if not self._tools.knows(tool_call_id, name, args):
+                        effects += self.caught_up(up_to(said, snapshot))
+                        started = ev.ToolStarted(self._name, tool_call_id, name, args)
+                        effects += self.progress(started)
+                    if output is not None:
+                        ended = self._tools.adopt_end(tool_call_id, failed, output)
+                        effects += self._tool_news(ended)
+                case SaidThought():
+                    pass  # it may have been shown in other words
+        return effects
 
     def begin_message(self) -> list[Effect]:
         """Something stands between: what follows is a message of its own."""

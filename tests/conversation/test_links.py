@@ -8,6 +8,7 @@ import pytest
 
 from acp_bridge.core import events as ev
 from acp_bridge.core.commands import AbortRun, ProbeRun, StartRun
+from acp_bridge.core.transcript import SaidText, UsedTool
 from acp_bridge.errors import GatewayTimeout, OutcomeUnknown, PairingRequired
 from acp_bridge.ids import RunId, ToolCallId
 from tests.support.service import conversation
@@ -78,13 +79,47 @@ async def test_an_end_that_fell_into_the_gap_is_recovered() -> None:
             run,
             ev.RunState.FINISHED,
             snapshot="Making.Done.",
-            ended_tools=((ToolCallId("t"), False, "ok"),),
+            parts=(UsedTool(ToolCallId("t"), "exec", None, "ok", failed=False),),
         )
         await talk.gateway.emit(report)
 
         assert await answer.stop_reason() == "end_turn"
         assert talk.text(session) == "Making.Done."
         assert [u["status"] for _, u in talk.outbox.shown if u.get("status")][-1] == "completed"
+
+
+async def test_a_tool_that_ran_in_a_gap_is_shown_where_it_stands_in_the_text() -> None:
+    async with conversation() as talk:
+        session = await talk.session()
+        answer = talk.send(session)
+        run = (await talk.started()).run_id
+        await talk.gateway.emit(ev.RunAccepted(run), text(run, "First", "First"))
+        await talk.gateway.down()
+        await talk.gateway.up()
+        parts = (
+            SaidText("First this. "),
+            UsedTool(ToolCallId("t"), "exec", {"command": "make"}, "no", failed=True),
+            SaidText("Then that. "),
+            UsedTool(ToolCallId("u"), "exec", {"command": "true"}, None, failed=False),
+        )
+        snapshot = "First this.\n\nThen that."
+        report = ev.RunReported(run, ev.RunState.RUNNING, snapshot=snapshot, parts=parts)
+        await talk.gateway.emit(report, finished(run, f"{snapshot}\n\nDone."))
+
+        assert await answer.stop_reason() == "end_turn"
+        shown = [u for s, u in talk.outbox.shown if s == session]
+        kinds = [(u["sessionUpdate"], u.get("content"), u.get("title")) for u in shown]
+        order = [c["text"] if isinstance(c, dict) else title for _, c, title in kinds]
+        assert [each for each in order if each] == [
+            "First",
+            " this.",
+            "exec: command: make",
+            "Then that.",
+            "exec: command: true",
+            "Done.",
+        ]
+        ends = [(u["toolCallId"], u["status"]) for u in shown if "update" in u["sessionUpdate"]]
+        assert ends == [("t", "failed"), ("u", "completed")]
 
 
 @pytest.mark.requirement("C052")

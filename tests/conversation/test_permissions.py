@@ -210,3 +210,19 @@ async def test_after_a_cancel_in_the_gap_no_allow_is_ever_sent() -> None:
 
         assert decisions(talk) == []
         assert len(talk.commands(AbortRun)) == 1
+
+
+@pytest.mark.parametrize("is_given_before", [True, False])
+async def test_a_decision_that_had_arrived_before_the_gap_is_no_news(is_given_before: bool) -> None:
+    async with conversation() as talk:
+        _, _, question = await asking(talk)
+        if is_given_before:
+            question.choose("allow-once")
+        await talk.gateway.down()
+        if not is_given_before:
+            question.choose("allow-once")
+        await talk.gateway.up()
+        refused = ev.PermissionSettled(APPROVAL, GatewayRefused("already resolved"))
+        await talk.gateway.emit(refused)
+        said = [u["content"]["text"] for _, u in talk.outbox.shown if "messageId" in u]
+        assert any("already resolved" in text for text in said) is not is_given_before

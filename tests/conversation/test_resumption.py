@@ -107,8 +107,11 @@ async def test_a_later_process_takes_up_the_run_that_goes_on() -> None:
         assert later.text(session) == f"one\n\n{RESUMED}\n\ntwo, three"
 
 
+@pytest.mark.parametrize("name", [AGAIN, None])  # 2026.6.11 does not name the run
 @pytest.mark.parametrize("has_ended", [True, False])
-async def test_a_load_adds_of_the_resumed_work_only_what_was_not_seen(has_ended: bool) -> None:
+async def test_a_load_adds_of_the_resumed_work_only_what_was_not_seen(
+    has_ended: bool, name: RunId | None
+) -> None:
     async with conversation() as talk:
         session, run, answer = await running(talk)
         await restart(talk, run, AGAIN)
@@ -122,7 +125,7 @@ async def test_a_load_adds_of_the_resumed_work_only_what_was_not_seen(has_ended:
         ledger = talk.ledger
     turns = (
         PastTurn(run, 1, "hello", (), (SaidText("one"),), None, None),
-        PastTurn(AGAIN, 2, "", (), (SaidText("two, three"),), "end_turn", None, is_system=True),
+        PastTurn(name, 2, "", (), (SaidText("two, three"),), "end_turn", None, is_system=True),
     )
     for _ in range(2):
         async with conversation(ledger=ledger) as later:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from acp_bridge.core.events import EndKind, RunEnded, RunState
+from acp_bridge.core.events import EndKind, RunEnded, RunReported, RunState
+from acp_bridge.core.transcript import UsedTool
 from acp_bridge.gateway.dialects.openclaw.reconcile import Answers, reported
 from acp_bridge.ids import Json, RunId
 from tests.support.replay import VERSIONS, names, replay, rows
@@ -24,6 +25,10 @@ def answers_to(version: str, name: str, method: str) -> list[Json]:
         elif direction == "in" and frame.get("type") == "res" and frame["id"] in asked:
             found.append(frame["payload"])
     return found
+
+
+def tools(report: RunReported) -> list[UsedTool]:
+    return [part for part in report.parts if isinstance(part, UsedTool)]
 
 
 def first_endings(version: str, name: str) -> dict[RunId, RunEnded]:
@@ -68,15 +73,12 @@ def test_an_aborted_run_is_found_with_the_text_seen_live(version: str, name: str
 def test_tools_that_ended_meanwhile_are_reported_with_their_output(version: str) -> None:
     history = answers_to(version, "chat-tool", "chat.history")[-1]
     two = reported(Answers(RunId("run-3"), history, wait=None, whole_rows={}))
-    assert [(failed, output) for _, failed, output in two.ended_tools] == [
-        (False, "one"),
-        (False, "two"),
-    ]
+    assert [(tool.failed, tool.output) for tool in tools(two)] == [(False, "one"), (False, "two")]
     missing = reported(Answers(RunId("run-5"), history, wait=None, whole_rows={}))
-    ((_, failed, output),) = missing.ended_tools
-    assert failed
-    assert output is not None
-    assert "/nonexistent" in output
+    (tool,) = tools(missing)
+    assert tool.failed
+    assert tool.output is not None
+    assert "/nonexistent" in tool.output
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -108,7 +110,7 @@ def test_a_run_cut_after_its_tool_keeps_what_is_known() -> None:
     history = answers_to(OLD, "restart-term-after-tool", "chat.history")[0]
     report = reported(Answers(RunId("run-1"), history, wait=None, whole_rows={}))
     assert (report.state, report.snapshot) == (RunState.CUT, "Calling a tool.")
-    assert len(report.ended_tools) == 1
+    assert len(tools(report)) == 1
 
 
 def test_a_run_drained_before_a_restart_is_finished() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.real.fake_model import FakeModel
-from tests.real.gateway import Gateway
+from tests.real.gateway import Gateway, RunningGateway
 from tests.real.install import OPENCLAW_VERSIONS, Parts, install
 from tests.support.editor import EditorProcess, agent_command, editor_environment
 from tests.support.waits import scaled
@@ -41,22 +41,34 @@ def shared_gateway(
     parts: Parts,
     model: FakeModel,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Gateway]:
+) -> Iterator[RunningGateway]:
     """A running gateway; a start takes up to 16 s and its process up to 1.2 GB."""
     state = tmp_path_factory.mktemp(f"gateway-{request.param}")
     gateway = Gateway.prepare(parts, request.param, model.url, state)
-    with gateway.run():
-        yield gateway
+    with gateway.run() as running:
+        yield running
 
 
 @pytest.fixture
-def gateway(shared_gateway: Gateway, request: pytest.FixtureRequest) -> Iterator[Gateway]:
-    """The running gateway; what it logged during a failed test is shown with the failure."""
-    before = len(shared_gateway.log)
+def running(
+    shared_gateway: RunningGateway, request: pytest.FixtureRequest
+) -> Iterator[RunningGateway]:
+    """The running gateway, to be ended and started again; what it logged during a failed test is
+    shown with the failure."""
+    place = shared_gateway.gateway
+    before = len(place.log)
+    if not shared_gateway.is_started:
+        shared_gateway.start()
     yield shared_gateway
     request.node.add_report_section(
-        "teardown", f"gateway {shared_gateway.version}", shared_gateway.log[before:][-6000:]
+        "teardown", f"gateway {place.version}", place.log[before:][-6000:]
     )
+
+
+@pytest.fixture
+def gateway(running: RunningGateway) -> Gateway:
+    """The place of the running gateway."""
+    return running.gateway
 
 
 @pytest.fixture

@@ -153,12 +153,31 @@ class Gateway:
 
 
 class RunningGateway:
-    """A started gateway; the process group is on a leash and gone after the context."""
+    """A started gateway; the process group is on a leash and gone after the context.
+
+    It may be ended and started again meanwhile; its place stays the same.
+    """
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
+        self._leash: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # 2026.9.6 drains: it waits minutes for a run that a test left behind.
+        if not self.stop(STOPPED_WITHIN):
+            self.kill()
+
+    @property
+    def is_started(self) -> bool:
+        """Whether it was started and not ended since."""
+        return self._leash is not None
+
+    def start(self) -> None:
+        """Start it and wait until it is ready. Blocks."""
         gateway = self.gateway
         with (gateway.state / "gateway.log").open("ab") as log:
             self._leash = subprocess.Popen(
@@ -170,35 +189,39 @@ class RunningGateway:
                 env={**gateway.environment(), "PYTHONPATH": str(PROJECT)},
             )
         try:
-            self._wait_ready()
+            self._wait_ready(self._leash)
         except BaseException:
             self.kill()
             raise
-        return self
 
-    def __exit__(self, *_: object) -> None:
+    def stop(self, within: float) -> bool:
+        """End it with SIGTERM; False if it has not ended in time. Blocks."""
+        if self._leash is None:
+            return True
         self._leash.terminate()
         try:
-            self._leash.wait(STOPPED_WITHIN)
+            self._leash.wait(within)
         except subprocess.TimeoutExpired:
-            # 2026.9.6 drains: it waits minutes for a run that a test left behind.
-            pass
-        finally:
-            self.kill()
+            return False
+        self.kill()
+        return True
 
     def kill(self) -> None:
         """End it at once."""
-        assert self._leash.stdin is not None
-        self._leash.stdin.close()
-        self._leash.wait(STOPPED_WITHIN)
+        leash, self._leash = self._leash, None
+        if leash is None:
+            return
+        assert leash.stdin is not None
+        leash.stdin.close()
+        leash.wait(STOPPED_WITHIN)
 
-    def _wait_ready(self) -> None:
+    def _wait_ready(self, leash: subprocess.Popen[bytes]) -> None:
         end = time.monotonic() + READY_WITHIN
         while not self.gateway.is_ready():
             if time.monotonic() > end:
                 raise GatewayFailed(f"not ready in {READY_WITHIN:g} s:\n{self.gateway.log}")
             try:
-                code = self._leash.wait(0.1)
+                code = leash.wait(0.1)
             except subprocess.TimeoutExpired:
                 continue
             raise GatewayFailed(f"the gateway ended with {code}:\n{self.gateway.log}")

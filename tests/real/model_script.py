@@ -10,6 +10,8 @@
     fake:read <path>        a call of the tool read, then what it said
     fake:write <path>       a call of the tool write, then what it said
     fake:edit <path>        a call of the tool edit ("before" to "after"), then what it said
+    fake:chain N=<n>        n calls of exec one after another, each after some words and a moment,
+                            the second one failing; then what they said
     fake:two                two calls of exec at once, then what they said
     fake:error <status>     an HTTP error (400)
     fake:cut                three words, then the connection breaks
@@ -153,6 +155,9 @@ def number(turn: Turn, name: str, default: int) -> int:
 
 
 def _after_tools(turn: Turn) -> Iterator[Step]:
+    if turn.keyword == "chain" and len(turn.tool_results) < number(turn, "N", 3):
+        yield from _chain(turn)
+        return
     said = " | ".join(result.strip()[:200] for result in turn.tool_results)
     if turn.keyword == "toolslow":
         yield from words(f"The tool said: {said} " + "and then " * 30, 0.1)
@@ -224,6 +229,19 @@ def _edit(turn: Turn) -> Iterator[Step]:
     yield Finish("tool_calls")
 
 
+def chained(count: int) -> list[str]:
+    """What ``fake:chain`` says before each of its calls."""
+    return [f"Now comes step {index} of the {count}." for index in range(1, count + 1)]
+
+
+def _chain(turn: Turn) -> Iterator[Step]:
+    place = len(turn.tool_results)
+    yield from words(chained(number(turn, "N", 3))[place] + " ", 0.06)
+    command = f"sleep 0.5; echo step-{place + 1}"
+    yield ToolCall("exec", {"command": command + "; false" * (place == 1)})
+    yield Finish("tool_calls")
+
+
 def _two(turn: Turn) -> Iterator[Step]:
     yield ToolCall("exec", {"command": "echo one"})
     yield ToolCall("exec", {"command": "echo two"})
@@ -281,6 +299,7 @@ SCRIPTS: dict[str, Callable[[Turn], Iterator[Step]]] = {
     "read": _read,
     "write": _write,
     "edit": _edit,
+    "chain": _chain,
     "two": _two,
     "error": _error,
     "cut": _cut,

@@ -109,7 +109,7 @@ async def test_the_end_of_input_ends_the_bridge_and_stops_the_model(
     bridge: Bridge, model: FakeModel, tmp_path: Path
 ) -> None:
     prompt, mark = slow_prompt()
-    async with bridge() as editor:
+    async with bridge("--on-exit", "cancel") as editor:
         turn = editor.prompt(await editor.open(tmp_path), prompt)
         await turn.shows("slow-2", TURN)
         editor.close_stdin()

@@ -51,12 +51,14 @@ class FaultProxy:
     """Stands between a bridge and its gateway; use as an async context manager.
 
     ``struck`` counts the faults that have happened, by kind (closes with their code); ``dropped``
-    names what was lost of answers and events.
+    names what was lost of answers and events. ``called`` counts what the bridge has called, by
+    method.
     """
 
     def __init__(self, target: str, faults: Iterable[Fault] = ()) -> None:
         self.struck: Counter[str] = Counter()
         self.dropped: set[str] = set()
+        self.called: Counter[str] = Counter()
         self._target = target
         self._faults = deque(faults)
         self._passed = 0
@@ -100,6 +102,11 @@ class FaultProxy:
         return f"ws://127.0.0.1:{self.port}"
 
     # --- faults ------------------------------------------------------------------------------
+
+    def plan(self, *faults: Fault) -> None:
+        """Let these happen next; the first is counted from now."""
+        self._faults = deque(faults)
+        self._passed = 0
 
     def heal(self) -> None:
         """No more faults, and the present ones end."""
@@ -175,9 +182,10 @@ class FaultProxy:
     async def _to_gateway(self, pair: _Pair) -> None:
         with contextlib.suppress(ConnectionClosed):
             async for data in pair.near:
-                pair.note(data)
+                method = pair.note(data)
                 await self._hold_up()
                 await pair.far.send(data)
+                self.called[method] += 1
 
     async def _to_bridge(self, pair: _Pair) -> None:
         with contextlib.suppress(ConnectionClosed):
@@ -223,10 +231,12 @@ class _Pair:
         self.far = far
         self._methods: dict[str, str] = {}
 
-    def note(self, data: Data) -> None:
+    def note(self, data: Data) -> str:
+        """The method of a call; its answer will be known by it."""
         frame = json.loads(data)
-        if isinstance(frame, dict) and isinstance(frame.get("id"), str):
-            self._methods[frame["id"]] = str(frame.get("method"))
+        if not isinstance(frame, dict) or not isinstance(frame.get("id"), str):
+            return ""
+        return self._methods.setdefault(frame["id"], str(frame.get("method")))
 
     def method_of(self, frame: dict[str, Any]) -> str | None:
         return self._methods.get(frame["id"]) if frame.get("type") == "res" else None

@@ -7,10 +7,12 @@ knows what it really did: how often the prompt ran, what was said, how it ended.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from acp_bridge.core import events as ev
 from acp_bridge.core.commands import AbortRun, AnswerPermission, ProbeRun, RunCommand, StartRun
+from acp_bridge.core.transcript import Part, SaidText, UsedTool
 from acp_bridge.errors import GatewayRefused
 from acp_bridge.ids import ApprovalId, RunId, SessionKey, ToolCallId
 
@@ -33,7 +35,7 @@ class GatewayModel:
     thoughts: list[str] = field(default_factory=lambda: [""])
     open_tools: list[ToolCallId] = field(default_factory=list)
     tools: list[ToolCallId] = field(default_factory=list)
-    ended_tools: list[tuple[ToolCallId, bool, str | None]] = field(default_factory=list)
+    ended_tools: dict[ToolCallId, bool] = field(default_factory=dict)
     approvals: dict[ApprovalId, ev.PermissionAsked] = field(default_factory=dict)
     decided: dict[ApprovalId, str] = field(default_factory=dict)
     to_gateway: list[RunCommand] = field(default_factory=list)
@@ -100,7 +102,7 @@ class GatewayModel:
     def end_tool(self, failed: bool) -> None:
         """The newest open tool call ends."""
         call = self.open_tools.pop()
-        self.ended_tools.append((call, failed, "output"))
+        self.ended_tools[call] = failed
         self.tell(ev.ToolEnded(RUN, call, "exec", failed, "output"))
 
     def ask(self) -> ApprovalId:
@@ -197,5 +199,15 @@ class GatewayModel:
             snapshot=self.text or None,
             error="broken" if self.status == "failed" else None,
             stop_reason="end_turn" if self.status == "finished" else None,
-            ended_tools=tuple(self.ended_tools),
+            parts=tuple(self._parts()),
         )
+
+    def _parts(self) -> Iterator[Part]:
+        for place, segment in enumerate(self.segments):
+            if segment.strip():
+                yield SaidText(segment.rstrip())
+            if place < len(self.tools):
+                call = self.tools[place]
+                output = "output" if call in self.ended_tools else None
+                args = {"command": f"make {call}"}
+                yield UsedTool(call, "exec", args, output, self.ended_tools.get(call, False))

@@ -317,6 +317,69 @@ class TestEnds:
         cards.feed(start({"command": "rm"}, name="explain", call=ToolCallId("d")))
         assert cards.calls.match_command("rm") is None
 
+    def test_an_approval_of_a_call_that_only_an_item_told_of_is_matched(self) -> None:
+        cards = Cards()
+        cards.calls.assume_no_tool_stream()
+        cards.feed(item("start"))
+        assert cards.calls.match_command("ls") == A
+        cards.feed(start({"command": "rm"}, call=B))
+        assert cards.calls.match_command("ls") == A
+        cards.feed(item("end"))
+        assert cards.calls.match_command("ls") is None
+
+
+class TestApprovals:
+    """Cards of approvals that name no call, as they come after a gap."""
+
+    ASKED = ToolCallId("exec:approval-1")
+
+    def asked(self, command: str = "ls") -> Cards:
+        cards = Cards()
+        cards.calls.assume_no_tool_stream()
+        cards.feed(start({"command": command}, call=self.ASKED))
+        return cards
+
+    @pytest.mark.parametrize(
+        "first", [progress("1"), end("1\n2"), item("update", "1"), output("1")]
+    )
+    def test_news_of_a_call_that_nobody_saw_begin_are_of_it(self, first: ev.ToolEvent) -> None:
+        cards = self.asked()
+        cards.feed(first, end("1\n2"))
+        assert list(cards.cards) == [self.ASKED]
+        assert (cards.status(self.ASKED), cards.text(self.ASKED)) == ("completed", "1\n2")
+
+    def test_a_start_is_of_it_if_it_runs_the_same_command(self) -> None:
+        cards = self.asked()
+        cards.feed(start({"command": "rm"}, call=B), start({"command": "ls"}), end("1"))
+        assert list(cards.cards) == [self.ASKED, B]
+        assert [cards.status(call) for call in cards.cards] == ["completed", "in_progress"]
+
+    def test_each_takes_one_call(self) -> None:
+        cards = self.asked()
+        other = ToolCallId("exec:approval-2")
+        cards.feed(start({"command": "ls"}, call=other), progress("1"), end("2", call=B))
+        assert list(cards.cards) == [self.ASKED, other]
+        assert [cards.status(call) for call in cards.cards] == ["in_progress", "completed"]
+
+    def test_a_call_of_another_tool_is_not_of_it(self) -> None:
+        cards = self.asked()
+        cards.feed(start({"path": "x"}, name="read"))
+        assert list(cards.cards) == [self.ASKED, A]
+
+    def test_what_the_transcript_has_is_of_it_too(self) -> None:
+        cards = self.asked()
+        assert cards.calls.knows(A, "exec", None)
+        cards.take(cards.calls.adopt_end(A, True, "no"))
+        assert list(cards.cards) == [self.ASKED]
+        assert cards.status(self.ASKED) == "failed"
+
+    def test_a_later_process_knows_it_again(self) -> None:
+        later = Cards()
+        for update in self.asked().cards.values():
+            later.calls.adopt({"sessionUpdate": "tool_call", **update})
+        assert later.calls.knows(A, "exec", {"command": "ls"})
+        assert not later.calls.knows(B, "exec", {"command": "ls"})
+
 
 class TestRecordings:
     @pytest.mark.parametrize("version", VERSIONS)

@@ -6,6 +6,7 @@ from acp_bridge.core import effects as fx
 from acp_bridge.core import events as ev
 from acp_bridge.core.commands import AbortRun, ProbeRun, StartRun
 from acp_bridge.core.live_turn import Turn
+from acp_bridge.core.transcript import SaidText, UsedTool
 from acp_bridge.core.turn import TurnState
 from acp_bridge.errors import LinkLost, PromptTooLarge, RunFailed
 from acp_bridge.ids import ApprovalId, RunId, SessionId, SessionKey, ToolCallId
@@ -146,7 +147,10 @@ def test_an_end_that_comes_before_the_probes_answer_waits_for_what_was_missed() 
     wait = turn.handle(ev.RunEnded(RUN, ev.EndKind.FINISHED))  # as it often comes, without a text
     assert armed(wait, fx.DeadlineKind.PROBE)
     missed = ev.RunReported(
-        RUN, ev.RunState.FINISHED, snapshot="one two", ended_tools=((ToolCallId("t"), True, "no"),)
+        RUN,
+        ev.RunState.FINISHED,
+        snapshot="one two",
+        parts=(UsedTool(ToolCallId("t"), "exec", None, "no", failed=True),),
     )
     effects = turn.handle(missed)
 
@@ -176,6 +180,38 @@ def texts(effects: list[fx.Effect]) -> list[str]:
         for e in effects
         if isinstance(e, fx.Show) and e.update["sessionUpdate"] == "agent_message_chunk"
     ]
+
+
+def test_news_that_come_before_the_probes_answer_are_shown_after_what_was_missed() -> None:
+    turn = running()
+    turn.handle(ev.TextProgress(RUN, "one", False, "one"))
+    turn.link_lost()
+    turn.link_up()
+    assert turn.handle(ev.TextProgress(RUN, "th", False, "one two\n\nth")) == [fx.Disarm()]
+    assert turn.handle(ev.TextProgress(RUN, "ree", False, "one two\n\nthree")) == []
+
+    part = UsedTool(ToolCallId("t"), "exec", None, "ok", failed=False)
+    missed = ev.RunReported(
+        RUN,
+        ev.RunState.RUNNING,
+        snapshot="one two\n\nt",
+        parts=(SaidText("one two "), part),
+    )
+    effects = turn.handle(missed)
+
+    shown = [e.update for e in effects if isinstance(e, fx.Show)]
+    kinds = [each["sessionUpdate"] for each in shown]
+    assert kinds[:3] == ["agent_message_chunk", "tool_call", "tool_call_update"]
+    assert texts(effects) == [" two", "t", "hree"]
+
+
+def test_news_that_come_before_the_probes_answer_outlast_another_loss_of_the_link() -> None:
+    turn = running()
+    turn.link_lost()
+    turn.link_up()
+    turn.handle(ev.TextProgress(RUN, "one", False, "one"))
+    effects = fired(turn, turn.link_lost(), fx.DeadlineKind.RECONNECT)
+    assert texts(effects)[0] == "one"
 
 
 def test_each_notice_is_a_message_of_its_own() -> None:

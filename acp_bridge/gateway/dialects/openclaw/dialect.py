@@ -25,6 +25,7 @@ from acp_bridge.core.events import (
     GatewayEvent,
     Hello,
     PermissionAsked,
+    PermissionClosed,
     PermissionSettled,
     RunAccepted,
     RunEnded,
@@ -108,7 +109,10 @@ class _InquiryRequest(NamedTuple):
 
 
 class _ApprovalsRequest(NamedTuple):
-    pass
+    """The questions of its answer wait for that of the probe: they come after what was said before
+    them."""
+
+    probe: Inquiry
 
 
 _Context = _Connect | _RunRequest | _QueryRequest | _InquiryRequest | _ApprovalsRequest | None
@@ -129,6 +133,8 @@ class OpenClawDialect:
         self._out: list[str] = []
         self._followed: set[RunId] = set()
         self._is_watching = False
+        self._held: dict[Inquiry, list[PermissionAsked]] = {}
+        """Questions that wait for the answer of a probe."""
         self._hearing = Hearing()
 
     def receive(self, text: str | bytes, now: float) -> list[Outcome]:
@@ -145,6 +151,8 @@ class OpenClawDialect:
         for event in events:
             if isinstance(event, RunEnded):
                 self._unfollow(event.run_id, now)
+            elif isinstance(event, PermissionClosed):
+                self._forget_held(event)
         return [(None, event) for event in events]
 
     def send(self, command: Command, token: int | None, now: float) -> None:
@@ -158,10 +166,11 @@ class OpenClawDialect:
                 self._call(call, _RunRequest(command), now, ANSWER_TIMEOUT)
             case ProbeRun():
                 self._follow(command.run_id, now)
+                probe = inquiry_for(command, self.hello)
                 if self.hello and APPROVALS in self.hello.scopes:
                     call = encode.approvals_call()
-                    self._call(call, _ApprovalsRequest(), now, INQUIRY_TIMEOUT)
-                self._begin(command, None, now)
+                    self._call(call, _ApprovalsRequest(probe), now, INQUIRY_TIMEOUT)
+                self._ask(probe, probe.begin(), None, now)
             case ReadTranscript():
                 self._begin(command, _needed(token), now)
             case ReadOptions():
@@ -220,19 +229,27 @@ class OpenClawDialect:
             case _InquiryRequest():
                 said = payload if response.ok else None
                 return self._inquiry_answered(context, said, response.error, now)
-            case _ApprovalsRequest():
-                server_ms = now * 1000 + self._server_offset
+            case _ApprovalsRequest(probe):
                 if not response.ok:
                     return []
-                waiting = [
-                    approval_to_event(as_object(each), server_ms)
-                    for each in as_list(response.payload)
-                ]
-                asked = [each for each in waiting if isinstance(each, PermissionAsked)]
+                asked = self._waiting_approvals(as_list(response.payload), now)
                 listed = ApprovalsListed(frozenset(each.approval_id for each in asked))
-                return [(None, event) for event in (*waiting, listed)]
+                if not probe.is_over:
+                    self._held[probe], asked = asked, []
+                return [(None, event) for event in (*asked, listed)]
             case _:
                 assert_never(context)
+
+    def _waiting_approvals(self, listed: list[Any], now: float) -> list[PermissionAsked]:
+        server_ms = now * 1000 + self._server_offset
+        events = [approval_to_event(as_object(each), server_ms) for each in listed]
+        return [event for event in events if isinstance(event, PermissionAsked)]
+
+    def _forget_held(self, closed: PermissionClosed) -> None:
+        """An approval that was resolved is not asked for any more."""
+        for probe, held in self._held.items():
+            kept = [asked for asked in held if asked.approval_id != closed.approval_id]
+            self._held[probe] = kept
 
     def _open_or_refuse(self, response: Response, payload: Json) -> None:
         if not response.ok:
@@ -297,7 +314,7 @@ class OpenClawDialect:
         result = inquiry.result()
         if isinstance(result, RunReported) and result.state is not RunState.RUNNING:
             self._unfollow(result.run_id, now)
-        return [(token, result)]
+        return [(token, result), *((None, asked) for asked in self._held.pop(inquiry, []))]
 
     def _follow(self, run_id: RunId, now: float) -> None:
         """Get the run's tool events here, although another connection sent its prompt."""

@@ -1,13 +1,14 @@
 """What became of a run, told from its session's transcript and from ``agent.wait``.
 
 ``chat.history`` names the run in flight, and the row of a prompt carries ``<run id>:user`` as its
-idempotency key, which is the exact test for "the gateway has this prompt". Four traps, measured:
+idempotency key, which is the exact test for "the gateway has this prompt". Five traps, measured:
 
 - 2026.6.11 writes that row late: a transcript may be empty while the run is in flight.
 - ``agent.wait`` says "timeout" for a running run, an unknown one and, on 2026.6.11, an aborted
   one, so that this answer alone tells nothing.
 - 2026.6.11 may go on naming a run that has ended ("couldn't generate a response") as in flight,
   for ever; ``agent.wait`` then knows its end.
+- 2026.6.11 says "error" of a finished run in which a tool has failed.
 - Rows above 128 KiB are left out, in 2026.6.11 together with their idempotency key. So a
   prompt is called *not taken* only if no row could be hiding it.
 """
@@ -34,7 +35,8 @@ from acp_bridge.gateway.dialects.openclaw.rows import (
     transcript_rows,
     turns,
 )
-from acp_bridge.ids import Json, RunId, ToolCallId
+from acp_bridge.gateway.dialects.openclaw.transcript import failed_calls, read_parts
+from acp_bridge.ids import Json, RunId
 
 _STATES = {
     EndKind.FINISHED: RunState.FINISHED,
@@ -106,11 +108,20 @@ def _by_wait(answers: Answers, transcript: _Transcript) -> RunReported | None:
         case "error" if error == "aborted" or wait.get("stopReason") == "rpc":
             text = _last_text(answers, transcript)
             return _report(answers, transcript, RunState.ABORTED, snapshot=text)
+        case "error" if _has_finished(transcript):
+            text = _last_text(answers, transcript)
+            return _report(answers, transcript, RunState.FINISHED, snapshot=text)
         case "error":
             text = _last_text(answers, transcript)
             return _report(answers, transcript, RunState.FAILED, snapshot=text, error=error)
         case _:
             return None
+
+
+def _has_finished(transcript: _Transcript) -> bool:
+    """2026.6.11 calls a run failed that has answered, if one of its tools has failed."""
+    end = ending(transcript.rows)
+    return end is not None and end.kind is EndKind.FINISHED
 
 
 def _by_flight(answers: Answers, transcript: _Transcript) -> RunReported | None:
@@ -176,11 +187,7 @@ def _report(
         stop_reason=end.stop_reason if end and state is RunState.FINISHED else None,
         resumed_as=transcript.resumed_as,
         is_foreign=transcript.is_foreign,
-        ended_tools=tuple(
-            (ToolCallId(call), row.get("isError") is True, message_text(row))
-            for row in transcript.rows
-            if row.get("role") == "toolResult" and (call := as_text(row.get("toolCallId")))
-        ),
+        parts=read_parts(transcript.rows, failed_calls(as_object(answers.history))),
     )
 
 
@@ -204,6 +211,8 @@ def _transcript(answers: Answers) -> _Transcript:
     is_guess = own is None and bool(hidden) and hidden[-1] is with_prompt[-1]
     if is_guess:
         own = hidden[-1]
+    if own is None and _has_ended(answers) and with_prompt and _is_nameless(with_prompt[-1]):
+        own = with_prompt[-1]
     cut = is_cut(answers.history)
     has_prompt = own is not None and own.prompt is not None
     return _Transcript(
@@ -224,6 +233,15 @@ def _resumed_as(found: list[Turn], own: Turn | None) -> RunId | None:
     if following and (prompt := following[0].prompt) and is_restart(prompt):
         return following[0].run_id
     return None
+
+
+def _has_ended(answers: Answers) -> bool:
+    return as_object(answers.wait).get("status") in {"ok", "error"}
+
+
+def _is_nameless(turn: Turn) -> bool:
+    """2026.6.11 does not say as which run it has gone on after a restart."""
+    return turn.run_id is None and turn.prompt is not None and is_restart(turn.prompt)
 
 
 def _hides_its_run(turn: Turn) -> bool:

@@ -65,7 +65,7 @@ def read_transcript(history: Json, wait: Json, whole_rows: Mapping[str, Json]) -
     found = turns(rows)
     pending = _pending(history, {turn.run_id for turn in found})
     running, text = _running(history, wait, pending)
-    failed = _failed_calls(history)
+    failed = failed_calls(history)
     past = [_past(turn, failed, is_running=_is(turn.run_id, running)) for turn in found]
     if past and not _is(past[-1].run_id, running):
         past[-1] = _with_session(past[-1], as_object(history.get("sessionInfo")))
@@ -105,10 +105,7 @@ def _is(run_id: RunId | None, running: RunId | None) -> bool:
 
 def _past(turn: Turn, failed: Collection[str], *, is_running: bool) -> PastTurn:
     past = _begun(turn.prompt or {}, turn.run_id, at=_time([turn.prompt or {}, *turn.rows]))
-    parts = _Parts(failed)
-    for row in turn.rows:
-        parts.add(row)
-    past = past._replace(parts=parts.told())
+    past = past._replace(parts=read_parts(turn.rows, failed))
     end = ending(turn.rows)
     if is_running:
         return past
@@ -194,13 +191,22 @@ def _sent_name(path: object) -> str | None:
     return name["stem"] + (name["suffix"] or "") if name else None
 
 
-def _failed_calls(history: Json) -> frozenset[str]:
+def failed_calls(history: Json) -> frozenset[str]:
+    """The calls that 2026.9.6 calls failed, whatever their results say."""
     return frozenset(
         call
         for note in as_list(history.get("activity"))
         for item in map(as_object, as_list(as_object(note).get("items")))
         if item.get("status") == "failed" and (call := as_text(item.get("toolCallId")))
     )
+
+
+def read_parts(rows: Iterable[Json], failed: Collection[str]) -> tuple[Part, ...]:
+    """What was done in one turn, in order. ``failed`` are :func:`failed_calls`."""
+    parts = _Parts(failed)
+    for row in rows:
+        parts.add(row)
+    return parts.told()
 
 
 class _Parts:

@@ -42,6 +42,7 @@ from tests.support.replay import opening
 RUN, KEY = RunId("run-1"), SessionKey("agent:main:work")
 SEND = StartRun(RUN, KEY, "hello")
 PROBE = ProbeRun(RUN, KEY)
+IN_FLIGHT = {"messages": [], "inFlightRun": {"runId": RUN, "text": "so far"}}
 CHALLENGE = {"nonce": "n", "ts": 1_000_000}
 HELLO: Json = {
     "type": "hello-ok",
@@ -273,19 +274,37 @@ def test_a_probe_asks_follows_and_reports_once() -> None:
     wire.answer("sessions.subscribe", {"subscribed": True})
     waiting = [{"id": "a", "request": {"command": "ls"}, "expiresAtMs": 1_060_000}]
     wire.now += 10
-    (_, asked), (_, listed) = wire.answer("exec.approval.list", waiting)
+    ((_, listed),) = wire.answer("exec.approval.list", waiting)
+    assert wire.answer("agent.wait", {"status": "timeout"}) == []
+    (_, reported), (_, asked) = wire.answer("chat.history", IN_FLIGHT)
+    assert reported == ev.RunReported(RUN, ev.RunState.RUNNING, snapshot="so far")
     assert listed == ev.ApprovalsListed(frozenset({ApprovalId("a")}))
     assert isinstance(asked, ev.PermissionAsked)
     assert asked.expires_in == pytest.approx(50)
-    assert wire.answer("agent.wait", {"status": "timeout"}) == []
-    in_flight = {"messages": [], "inFlightRun": {"runId": RUN, "text": "so far"}}
-    assert wire.answer("chat.history", in_flight) == [
-        (None, ev.RunReported(RUN, ev.RunState.RUNNING, snapshot="so far"))
-    ]
     assert wire.event("chat", {"runId": "run-0", "state": "final"})
     assert "sessions.unsubscribe" not in wire.requests
     wire.event("chat", {"runId": RUN, "state": "final"})
     assert "sessions.unsubscribe" in wire.requests
+
+
+def test_an_approval_that_ends_before_the_probe_does_is_not_asked_for() -> None:
+    wire = Wire()
+    wire.send(PROBE)
+    waiting = [{"id": name, "request": {"command": "ls"}} for name in "ab"]
+    wire.answer("exec.approval.list", waiting)
+    wire.answer("agent.wait", {"status": "timeout"})
+    wire.event("exec.approval.resolved", {"id": "a", "decision": "deny"})
+    told = [event for _, event in wire.answer("chat.history", IN_FLIGHT)]
+    assert [e.approval_id for e in told if isinstance(e, ev.PermissionAsked)] == ["b"]
+
+
+def test_approvals_that_are_listed_after_the_probes_answer_are_told_at_once() -> None:
+    wire = Wire()
+    wire.send(PROBE)
+    wire.answer("agent.wait", {"status": "timeout"})
+    assert len(wire.answer("chat.history", IN_FLIGHT)) == 1
+    waiting = [{"id": "a", "request": {"command": "ls"}}]
+    assert len(wire.answer("exec.approval.list", waiting)) == 2
 
 
 def test_several_probes_share_one_subscription_until_the_last_is_over() -> None:

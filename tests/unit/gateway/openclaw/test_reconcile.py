@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from acp_bridge.core.events import RunState
+from acp_bridge.core.transcript import UsedTool
 from acp_bridge.gateway.dialects.openclaw.encode import HISTORY_ROWS
 from acp_bridge.gateway.dialects.openclaw.reconcile import Answers, left_out_rows, reported
-from acp_bridge.ids import Json, RunId
+from acp_bridge.ids import Json, RunId, ToolCallId
 
 RUN = RunId("run-1")
 IDLE = {"hasActiveRun": False, "status": "done"}
@@ -241,4 +242,23 @@ def test_a_left_out_prompt_with_its_key_is_found(  # 2026.9.6 keeps the key
 def test_a_tool_result_without_an_id_is_no_ended_tool() -> None:
     result = {"role": "toolResult", "content": "out"}
     report = reported(answers(prompt(), result, {**result, "toolCallId": "call-1"}))
-    assert report.ended_tools == (("call-1", False, "out"),)
+    assert report.parts == (UsedTool(ToolCallId("call-1"), None, None, "out", failed=False),)
+
+
+def test_a_run_that_answered_has_finished_though_one_of_its_tools_failed() -> None:
+    failed = {"status": "error", "error": "`ls` failed"}  # 2026.6.11
+    report = reported(answers(prompt(), answer("done"), wait=failed))
+    assert (report.state, report.snapshot, report.error) == (RunState.FINISHED, "done", None)
+    assert state(prompt(), wait=failed) is RunState.FAILED
+
+
+def test_the_end_of_a_run_with_which_a_gateway_went_on_is_found_though_no_row_names_it() -> None:
+    again = "[System] Your previous turn was interrupted by a gateway restart while it ran."
+    system = {"role": "user", "content": again}  # 2026.6.11
+    rows = (prompt("run-0"), answer("one", "toolUse"), system, answer("two, three"))
+    report = reported(answers(*rows, wait={"status": "ok"}))
+    assert (report.state, report.snapshot) == (RunState.FINISHED, "two, three")
+    assert not report.is_foreign
+    assert reported(answers(*rows, wait=WAIT_TIMEOUT)).snapshot is None
+    later = answers(*rows, prompt("run-2"), answer("four"), wait={"status": "ok"})
+    assert reported(later).snapshot is None
