@@ -16,10 +16,9 @@ from acp_bridge.core import events as ev
 from acp_bridge.core.commands import ProbeRun, StartRun
 from acp_bridge.core.endings import Ending
 from acp_bridge.core.turn import Trigger, TurnState
-from acp_bridge.core.turn_base import TurnBase
+from acp_bridge.core.turn_base import FOREIGN, TurnBase
 from acp_bridge.errors import BridgeError, Detached, GatewayTimeout
 from acp_bridge.ids import Json, RunId, SessionId, SessionKey
-from acp_bridge.wire import updates
 
 _OF_END: Final = {
     ev.EndKind.FINISHED: Trigger.FINISHED,
@@ -34,8 +33,6 @@ _OF_REPORT: Final = {
     ev.RunState.UNKNOWN: Trigger.PROBE_UNKNOWN,
     ev.RunState.CUT: Trigger.PROBE_CUT,
 }
-
-FOREIGN: Final = "(Another client of this session has sent a prompt.)\n\n"
 
 
 class Turn(TurnBase):
@@ -82,12 +79,6 @@ class Turn(TurnBase):
         turn.is_foreign = turn._is_acknowledged = True
         turn._is_link_up = turn._is_recorded = True
         return turn
-
-    def watch(self) -> list[fx.Effect]:
-        """Begin to show a turn of another client."""
-        update = updates.message_chunk(FOREIGN, f"{self.run_id}:note")
-        mark = {"acpBridge": {"from": "another client", "runId": self.run_id}}
-        return [fx.Record("prompt", self._prompt), fx.Tell({**update, "_meta": mark})]
 
     # --- before sending ------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from acp_bridge.core import effects as fx
 from acp_bridge.core import endings
 from acp_bridge.core import events as ev
@@ -12,6 +14,9 @@ from acp_bridge.core.tool_calls import ToolCalls
 from acp_bridge.core.turn import Trigger, TurnState, next_state
 from acp_bridge.core.turn_view import TurnView
 from acp_bridge.ids import Json, RunId, SessionId, SessionKey
+from acp_bridge.wire import updates
+
+FOREIGN: Final = "(Another client of this session has sent a prompt.)\n\n"
 
 
 class TurnBase:
@@ -71,6 +76,12 @@ class TurnBase:
     def _show_early_news(self) -> list[fx.Effect]:
         news, self._early_news = self._early_news, []
         return [effect for event in news for effect in self._view.progress(event)]
+
+    def watch(self) -> list[fx.Effect]:
+        """Begin to show a turn of another client."""
+        update = updates.message_chunk(FOREIGN, f"{self.run_id}:note")
+        mark = {"acpBridge": {"from": "another client", "runId": self.run_id}}
+        return [fx.Record("prompt", self._prompt), fx.Tell({**update, "_meta": mark})]
 
     # --- endings -------------------------------------------------------------------------
 

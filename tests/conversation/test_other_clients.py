@@ -6,9 +6,9 @@ import pytest
 
 from acp_bridge.core import events as ev
 from acp_bridge.core.commands import AbortRun, ReadTranscript, StartRun
-from acp_bridge.core.live_turn import FOREIGN
 from acp_bridge.core.sessions import SessionOptions
 from acp_bridge.core.transcript import PastTurn, SaidText, Transcript
+from acp_bridge.core.turn_base import FOREIGN
 from acp_bridge.ids import RunId, SessionId, SessionKey
 from acp_bridge.wire.acp import OpenedSession
 from tests.conversation.test_links import finished, text
