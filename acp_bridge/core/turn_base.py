@@ -56,7 +56,9 @@ class TurnBase:
         self._sends = 0
         self._tools = ToolCalls(cwd)
         self._view = TurnView(command.run_id, self._tools)
-        self.permissions = OpenPermissions(session_id, command.run_id, self._tools)
+        self.permissions = OpenPermissions(
+            session_id, command.run_id, self._tools, self._view.between
+        )
 
     @property
     def run_id(self) -> RunId:
