@@ -93,7 +93,7 @@ class OrderRules:
         session = self._known(session_id)
         kind = update["sessionUpdate"]
         idle = not (session.pending_prompts or session.pending_loads)
-        if kind in TURN_UPDATES and session.prompted and idle:
+        if kind in TURN_UPDATES and session.prompted and idle and not _is_of_others(update):
             raise Violation(f"{kind} after the turn was answered: {update}")
         if kind in CHUNKS:
             _one_message(session, kind, update)
@@ -103,6 +103,12 @@ class OrderRules:
             session.tools[update["toolCallId"]] = update.get("status", "pending")
         if kind == "tool_call_update":
             _tool_changed(session, update)
+
+
+def _is_of_others(update: dict[str, Any]) -> bool:
+    """Whether an update belongs to a turn of another client, as the bridge marks it."""
+    meta = update.get("_meta") or {}
+    return "from" in (meta.get("acpBridge") or {})
 
 
 def _goes_on(answer: dict[str, Any]) -> bool:
