@@ -127,7 +127,7 @@ class Sessions:
             shown = session_id if len(session_id) <= 100 else session_id[:100] + "…"
             raise SessionNotFound(
                 f"Session not found: {shown}",
-                hint="It was closed, or belongs to another process; start a new session.",
+                hint="Open it with session/load or session/resume, or start a new session.",
                 data={"sessionId": shown},
             )
         return session

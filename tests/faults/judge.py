@@ -43,8 +43,8 @@ CATEGORIES: Final = (
 CANCEL_LIMIT: Final = 2.0
 BUSY: Final = scaled(1.0)
 """Seconds of the wall that a busy machine takes."""
-RACE: Final = 0.05
-"""Seconds in which a cancel and an end may cross on their way."""
+RACE: Final = scaled(0.3)
+"""Seconds of the wall in which a cancel and an end may cross on a busy machine."""
 _NEVER_SENT: Final = {"gateway_unreachable", "link_lost", "gateway_timeout", "too_large"}
 
 
@@ -166,7 +166,9 @@ def _judge_text(story: Story, asked: Asked, truth: Truth, updates: list[Json]) -
     thoughts = Counter(text_of(updates, ":thought:").split())
     findings = [Finding(DOUBLED, f"thought {w}", n - 1) for w, n in thoughts.items() if n > 1]
     assert asked.answer is not None
-    may_be_cut = ending_of(asked.answer) in {"cancelled", "outcome_unknown"}
+    # Without an answer to its one question about the text, the bridge cannot know what it missed.
+    has_asked_in_vain = "chat.history" in story.dropped
+    may_be_cut = has_asked_in_vain or ending_of(asked.answer) in {"cancelled", "outcome_unknown"}
     if asked.plan.replaces:
         # What was shown before a rewrite stays; the final text follows as a whole.
         if not (shown.endswith(said) or may_be_cut):

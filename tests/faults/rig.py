@@ -103,8 +103,10 @@ class QuickEditor:
             self.messages.append(message)
             if message.get("method") == "session/request_permission":
                 self.on_permission(message)
-            elif "method" not in message and (call := self._calls.pop(message["id"], None)):
-                call.set_result(message)
+            elif "method" not in message:
+                call = self._calls.pop(message["id"], None)
+                if call is not None and not call.done():
+                    call.set_result(message)
 
     def updates(self, session_id: str, begin: int = 0) -> list[Json]:
         return [

@@ -20,6 +20,7 @@ from websockets.asyncio.client import connect as websocket_connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidMessage
 from websockets.http11 import Request, Response
+from websockets.protocol import OPEN
 from websockets.typing import Data
 
 CODES: Final = (1001, 1005, 1006, 1008, 1009, 1012, 1013, 4000)
@@ -123,9 +124,9 @@ class FaultProxy:
         match fault.kind:
             case "cut" | "close":
                 self._is_open = False
+                self._later(fault.seconds)
                 for pair in list(self._pairs):
                     pair.end(_ABNORMAL if fault.kind == "cut" else fault.code)
-                self._later(fault.seconds)
             case "hold":
                 self._flowing.clear()
                 self._later(fault.seconds)
@@ -242,7 +243,7 @@ class _Pair:
 
     def end(self, code: int) -> None:
         """Close towards the bridge with ``code``, and cut towards the gateway."""
-        if code == _ABNORMAL:
+        if code == _ABNORMAL or self.near.state is not OPEN:  # or its own goodbye is on its way
             self.abort()
             return
         # The library refuses to send some of these codes; the wire does not.
