@@ -70,6 +70,11 @@ class TurnBase:
         """The gateway's name of the session."""
         return self.command.session_key
 
+    def _keep_early_news(self, event: ev.RunEvent) -> None:
+        if _is_outdone(self._early_news[-1:], event):
+            self._early_news.pop()
+        self._early_news.append(event)
+
     def _show_early_news(self) -> list[fx.Effect]:
         news, self._early_news = self._early_news, []
         return [effect for event in news for effect in self._view.progress(event)]
@@ -129,3 +134,10 @@ class TurnBase:
     def _arm(self, kind: fx.DeadlineKind, attempt: int = 0) -> fx.Arm:
         self._serial += 1
         return fx.Arm(kind, self._serial, attempt)
+
+
+def _is_outdone(before: list[ev.RunEvent], event: ev.RunEvent) -> bool:
+    """Whether an event has all that the one before it had: each has the whole text so far."""
+    texts = [each for each in (*before, event) if isinstance(each, ev.TextProgress)]
+    has_all = len(texts) == 2 and texts[1].snapshot is not None
+    return has_all and not any(text.replace for text in texts)
