@@ -279,9 +279,7 @@ class Turn(TurnBase):
         effects = self._accepted(Trigger.PROGRESS)
         if not self._is_probed:
             return effects + self._view.progress(event)
-        if _is_outdone(self._early_news[-1:], event):
-            self._early_news.pop()
-        self._early_news.append(event)
+        self._keep_early_news(event)
         return effects
 
     def _reported(self, event: ev.RunReported) -> list[fx.Effect]:
@@ -391,10 +389,3 @@ class Turn(TurnBase):
                 return self._end(endings.lost())
             case _:
                 assert_never(kind)
-
-
-def _is_outdone(before: list[ev.RunEvent], event: ev.RunEvent) -> bool:
-    """Whether an event has all that the one before it had: each has the whole text so far."""
-    texts = [each for each in (*before, event) if isinstance(each, ev.TextProgress)]
-    has_all = len(texts) == 2 and texts[1].snapshot is not None
-    return has_all and not any(text.replace for text in texts)

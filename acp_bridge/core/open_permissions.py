@@ -7,6 +7,7 @@ turn was cancelled or ended first: then the gateway hears a denial.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from acp_bridge.core.commands import AnswerPermission
@@ -23,7 +24,6 @@ from acp_bridge.core.permissions import DENY, outcome_to_decision, permission_pa
 from acp_bridge.core.ports import EditorAnswer
 from acp_bridge.core.tool_calls import APPROVAL, ToolCalls
 from acp_bridge.ids import ApprovalId, RunId, SessionId, ToolCallId
-from acp_bridge.wire import updates
 
 
 @dataclass(slots=True)
@@ -34,12 +34,20 @@ class _Open:
 
 
 class OpenPermissions:
-    """What was asked, what was decided, what the gateway has not confirmed."""
+    """What was asked, what was decided, what the gateway has not confirmed. ``say`` shows a line in
+    the middle of the turn; its second argument names it."""
 
-    def __init__(self, session_id: SessionId, run_id: RunId, tools: ToolCalls) -> None:
+    def __init__(
+        self,
+        session_id: SessionId,
+        run_id: RunId,
+        tools: ToolCalls,
+        say: Callable[[str, str], list[Effect]],
+    ) -> None:
         self._session_id = session_id
         self._run_id = run_id
         self._tools = tools
+        self._say = say
         self._open: dict[ApprovalId, _Open] = {}
         self._known: set[ApprovalId] = set()
 
@@ -101,7 +109,7 @@ class OpenPermissions:
         if not effects:
             return []
         text = "This approval was answered elsewhere or expired while the connection was lost."
-        return [*effects, Show(updates.message_chunk(text, f"{approval_id}:notice"))]
+        return [*effects, *self._say(text, f"gone:{approval_id}")]
 
     def settled(self, event: PermissionSettled) -> list[Effect]:
         """The gateway took our decision, or did not: one explanation, no second try. One that was
@@ -110,7 +118,7 @@ class OpenPermissions:
         if permission is None or event.error is None or permission.sends > 1:
             return []
         text = f"The gateway did not take the answer to this approval: {event.error.message}"
-        return [Show(updates.message_chunk(text, f"{event.approval_id}:notice"))]
+        return self._say(text, f"refused:{event.approval_id}")
 
     def expired(self, approval_id: ApprovalId) -> list[Effect]:
         """Nobody answered within the gateway's own time: that is a denial, and it is said."""
@@ -122,7 +130,7 @@ class OpenPermissions:
         return [
             WithdrawPermission(approval_id),
             _outcome(approval_id, "expired"),
-            Show(updates.message_chunk(text, f"{approval_id}:notice")),
+            *self._say(text, f"expired:{approval_id}"),
             *self._decide(approval_id, DENY),
         ]
 

@@ -61,7 +61,9 @@ class TurnBase:
         self._sends = 0
         self._tools = ToolCalls(cwd)
         self._view = TurnView(command.run_id, self._tools)
-        self.permissions = OpenPermissions(session_id, command.run_id, self._tools)
+        self.permissions = OpenPermissions(
+            session_id, command.run_id, self._tools, self._view.between
+        )
 
     @property
     def run_id(self) -> RunId:
@@ -72,6 +74,11 @@ class TurnBase:
     def session_key(self) -> SessionKey:
         """The gateway's name of the session."""
         return self.command.session_key
+
+    def _keep_early_news(self, event: ev.RunEvent) -> None:
+        if _is_outdone(self._early_news[-1:], event):
+            self._early_news.pop()
+        self._early_news.append(event)
 
     def _show_early_news(self) -> list[fx.Effect]:
         news, self._early_news = self._early_news, []
@@ -138,3 +145,10 @@ class TurnBase:
     def _arm(self, kind: fx.DeadlineKind, attempt: int = 0) -> fx.Arm:
         self._serial += 1
         return fx.Arm(kind, self._serial, attempt)
+
+
+def _is_outdone(before: list[ev.RunEvent], event: ev.RunEvent) -> bool:
+    """Whether an event has all that the one before it had: each has the whole text so far."""
+    texts = [each for each in (*before, event) if isinstance(each, ev.TextProgress)]
+    has_all = len(texts) == 2 and texts[1].snapshot is not None
+    return has_all and not any(text.replace for text in texts)

@@ -151,16 +151,16 @@ class TurnView:
             return []
         self._tells_outage = True
         self._outages += 1
-        return self._between(OUTAGE, f"outage:{self._outages}")
+        return self.between(OUTAGE, f"outage:{self._outages}")
 
     def outage_over(self) -> list[Effect]:
         """Say that the connection is back, if its loss was told."""
         if not self._tells_outage:
             return []
         self._tells_outage = False
-        return self._between(OUTAGE_OVER, f"outage over:{self._outages}")
+        return self.between(OUTAGE_OVER, f"outage over:{self._outages}")
 
-    def _between(self, text: str, what: str) -> list[Effect]:
+    def between(self, text: str, what: str) -> list[Effect]:
         """A notice in the middle of what the agent says."""
         effects = self.notice(f"{text}\n\n", what)
         self._text.split_message()

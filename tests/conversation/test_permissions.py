@@ -226,3 +226,14 @@ async def test_a_decision_that_had_arrived_before_the_gap_is_no_news(is_given_be
         await talk.gateway.emit(refused)
         said = [u["content"]["text"] for _, u in talk.outbox.shown if "messageId" in u]
         assert any("already resolved" in text for text in said) is not is_given_before
+
+
+async def test_a_line_about_an_approval_stands_between_two_messages() -> None:
+    async with conversation() as talk:
+        run, _, question = await asking(talk)
+        await talk.gateway.emit(ev.TextProgress(run, "Now ", False, "Now "))
+        question.choose("allow-once")
+        refused = ev.PermissionSettled(APPROVAL, GatewayRefused("already resolved"))
+        await talk.gateway.emit(refused, ev.TextProgress(run, "on.", False, "Now on."))
+        ids = [u["messageId"] for _, u in talk.outbox.shown if "messageId" in u]
+        assert len(set(ids)) == len(ids) == 3

@@ -196,14 +196,15 @@ async def test_a_prompt_right_after_a_long_stop_is_answered_over_one_new_connect
 async def test_a_run_that_ended_during_a_long_stop_is_shown_to_its_end(
     bridge: Bridge, gateway: Gateway, model: FakeModel, tmp_path: Path
 ) -> None:
-    prompt, mark = marked("fake:slow N=40 MS=100")
+    words = int(STOPPED * 7.5)  # three quarters of the time, so beyond the cut
+    prompt, mark = marked(f"fake:slow N={words} MS=100")
     async with FaultProxy(gateway.url) as proxy, bridge(url=proxy.url) as editor:
         session = await editor.open(tmp_path)
         turn = editor.prompt(session, prompt)
         await turn.shows("slow-2", TURN)
         await stop_for_long(editor, proxy, is_cut=True)
         assert await turn.stop_reason(TURN) == "end_turn"
-        assert said(turn.updates) == counted("slow-", 40)
+        assert said(turn.updates) == counted("slow-", words)
         assert proxy.called["connect"] == 2
         assert (asked_model(model, mark), await taken(gateway, session, mark)) == (1, 1)
 

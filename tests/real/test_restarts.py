@@ -27,6 +27,7 @@ from tests.support.editor import (
     agent_command,
     editor_environment,
 )
+from tests.support.fault_proxy import Fault, FaultProxy
 from tests.support.transcript import tool_cards
 
 pytestmark = [pytest.mark.real_gateway, pytest.mark.timeout(300)]
@@ -92,17 +93,27 @@ async def test_a_text_that_a_killed_gateway_cut_goes_on_or_is_said_to_be_lost(
         assert prompts(editor.updates(session)) == [prompt, "fake:say next"]
 
 
+@pytest.mark.parametrize("breaks_again", [False, True])
 async def test_the_rest_of_a_turn_with_a_tool_is_shown_after_a_killed_gateway_is_back(
-    bridge: Bridge, running: RunningGateway, model: FakeModel, tmp_path: Path
+    bridge: Bridge,
+    running: RunningGateway,
+    model: FakeModel,
+    tmp_path: Path,
+    breaks_again: bool,
 ) -> None:
     gateway = running.gateway
     prompt, mark = marked(LATE)
-    async with bridge() as editor:
+    async with FaultProxy(gateway.url) as proxy, bridge(url=proxy.url) as editor:
         session = await editor.open(tmp_path)
         turn = editor.prompt(session, prompt)
         await turn.shows("and then", TURN)
         running.kill()
         await asyncio.to_thread(running.start)
+        if breaks_again:
+            await editor.until(
+                lambda: "and then" in turn.text.partition(RESUMED)[2], "the rest", RESTARTED
+            )
+            proxy.strike(Fault("cut", seconds=8.0))  # until the rest has come to its end
         assert await outcome(turn) == "end_turn"
         assert said(turn.updates).endswith(TOLD)
         assert notices(turn.updates) == [RESUMED]

@@ -19,6 +19,8 @@ class _Session:
     pending_prompts: int = 0
     pending_loads: int = 0
     prompted: bool = False
+    watches_others: bool = False
+    """Whether turns of other clients are shown: their updates come while no prompt is pending."""
     tools: dict[str, str] = field(default_factory=dict)
     current: dict[str, str] = field(default_factory=dict)
     message_kinds: dict[str, str] = field(default_factory=dict)
@@ -93,7 +95,8 @@ class OrderRules:
         session = self._known(session_id)
         kind = update["sessionUpdate"]
         idle = not (session.pending_prompts or session.pending_loads)
-        if kind in TURN_UPDATES and session.prompted and idle:
+        session.watches_others |= _is_of_others(update)
+        if kind in TURN_UPDATES and session.prompted and idle and not session.watches_others:
             raise Violation(f"{kind} after the turn was answered: {update}")
         if kind in CHUNKS:
             _one_message(session, kind, update)
@@ -103,6 +106,12 @@ class OrderRules:
             session.tools[update["toolCallId"]] = update.get("status", "pending")
         if kind == "tool_call_update":
             _tool_changed(session, update)
+
+
+def _is_of_others(update: dict[str, Any]) -> bool:
+    """Whether an update begins to show a turn of another client."""
+    meta = update.get("_meta") or {}
+    return "from" in (meta.get("acpBridge") or {})
 
 
 def _goes_on(answer: dict[str, Any]) -> bool:
