@@ -124,6 +124,16 @@ class Prompting:
         if turn is not None:
             self.carry_out(turn, turn.cancel())
 
+    def leave(self, session_id: SessionId) -> None:
+        """The editor closes the session: its turn is cancelled, but for one that another process
+        began and may still wait for."""
+        turn = self.turns.live(session_id)
+        if turn is not None:
+            self._leave(turn, detach=False)
+
+    def _leave(self, turn: Turn, *, detach: bool) -> None:
+        self.carry_out(turn, turn.detach() if detach or turn.is_reattached else turn.cancel())
+
     def cancel_prompt(self, respond: Responder) -> None:
         """End the turn of exactly this request."""
         for turn in self.turns:
@@ -132,9 +142,10 @@ class Prompting:
 
     async def stop(self, grace: float, *, detach: bool) -> None:
         """End all turns of this process. With ``detach`` their runs go on at the gateway; else
-        they are cancelled, by the gateway's word or after ``grace`` seconds."""
-        for turn in self.turns:
-            self.carry_out(turn, turn.detach() if detach else turn.cancel())
+        those that were begun here are cancelled, by the gateway's word or after ``grace``
+        seconds."""
+        for turn in reversed(list(self.turns)):  # what waits for another turn is not to begin now
+            self._leave(turn, detach=detach)
         try:
             async with asyncio.timeout(grace):
                 await self._all_answered.wait()

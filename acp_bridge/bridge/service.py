@@ -252,7 +252,7 @@ class Bridge:
     async def close_session(self, session_id: SessionId) -> Json:
         """``session/close``. Closing an unknown session succeeds: it is closed."""
         if self._sessions.find(session_id) is not None:
-            self._prompting.cancel(session_id)
+            self._prompting.leave(session_id)
             await self._prompting.answered(session_id)
             self._sessions.remove(session_id)
             self._outbox.put_record(Entry(session_id, Record("closed", {})))

@@ -194,7 +194,7 @@ class Turn(TurnBase):
             return self.give_up()
         self._move(Trigger.DETACHED)
         self.is_over = True  # as far as this process is concerned
-        return [fx.Disarm(), fx.Reject(Detached())]
+        return [fx.Disarm(), fx.Reject(Detached()), fx.Release(self.run_id)]
 
     # --- the gateway ---------------------------------------------------------------------
 

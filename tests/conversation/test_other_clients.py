@@ -112,6 +112,35 @@ async def test_late_news_of_an_own_run_after_a_reconnect_are_nobody_elses_turn()
         assert talk.text(session) == "one"
 
 
+@pytest.mark.parametrize("way", ["close", "exit"])
+async def test_a_window_that_leaves_does_not_stop_a_turn_that_another_process_began(
+    way: str,
+) -> None:
+    async with conversation() as first, conversation(ledger=first.ledger) as second:
+        session, run, answer = await running(first)
+        await load_running(second, session, run)
+        await second.gateway.emit(ev.RunReported(run, ev.RunState.RUNNING, "one"))
+        if way == "close":
+            await second.bridge.close_session(session)
+        else:
+            waiting = second.send(session, "mine")
+            await second.bridge.stop(0, detach=False)
+            assert await waiting.stop_reason() == "cancelled"
+        assert second.commands(AbortRun) == []
+        assert second.commands(StartRun) == []
+        await first.gateway.emit(finished(run, "one"))
+        assert await answer.stop_reason() == "end_turn"
+
+
+async def test_a_user_may_stop_a_turn_that_another_process_began() -> None:
+    async with conversation() as first, conversation(ledger=first.ledger) as second:
+        session, run, _ = await running(first)
+        await load_running(second, session, run)
+        await second.gateway.emit(ev.RunReported(run, ev.RunState.RUNNING, "one"))
+        second.bridge.cancel(session)
+        assert [command.run_id for command in second.commands(AbortRun)] == [run]
+
+
 @pytest.mark.requirement("C046")
 async def test_a_prompt_does_not_stop_a_turn_that_another_process_began() -> None:
     async with conversation() as first, conversation(ledger=first.ledger) as second:
