@@ -123,13 +123,22 @@ class _Left(Exception):
 
 @contextlib.asynccontextmanager
 async def quick_bridge(
-    url: str, ledger: MemoryLedger, state_dir: Path, seed: int
+    url: str,
+    ledger: MemoryLedger,
+    state_dir: Path,
+    seed: int,
+    *,
+    credentials: Credentials | None = None,
 ) -> AsyncIterator[QuickEditor]:
     """A running bridge and its editor, initialized."""
     loop, clock, lines = asyncio.get_running_loop(), QuickClock(), Lines()
     chance = random.Random(seed)  # noqa: S311 - the same jitter for the same seed
     settings = GatewaySettings(
-        url=url, url_source="--url", credentials=Credentials(), scopes=None, state_dir=state_dir
+        url=url,
+        url_source="--url",
+        credentials=credentials or Credentials(),
+        scopes=None,
+        state_dir=state_dir,
     )
     client = GatewayClient(settings, clock=clock.time, sleep=clock.sleep, rng=chance.random)
     editor = QuickEditor(lines)

@@ -204,14 +204,16 @@ def test_a_shared_database_is_upgraded_only_when_asked(
     url = postgres.empty_database()
     with pytest.raises(SchemaBehind, match="no ledger yet") as caught:
         open_ledger(url)
-    assert caught.value.hint == "Run: acp-bridge ledger migrate"
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith("Run: acp-bridge ledger migrate --ledger-url ")
     assert schema.upgrade(url) == (None, "0001")
     ledger = open_ledger(url)
     ledger.write([session(), entry("one")])
     become_new()
     with pytest.raises(SchemaBehind, match=r"0001.*0002") as caught:
         open_ledger(url)
-    assert caught.value.hint == "Run: acp-bridge ledger migrate"
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith("Run: acp-bridge ledger migrate --ledger-url ")
     ledger.write([entry("two")])
     assert schema.upgrade(url) == ("0001", "0002")
     assert schema.upgrade(url) == ("0002", "0002")
