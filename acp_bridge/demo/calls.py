@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Coroutine, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,6 +85,9 @@ class Calls:
         task = asyncio.create_task(wait())
         self._hub.tasks.add(task)
         task.add_done_callback(self._hub.tasks.discard)
+        if isinstance(answer, Coroutine):
+            # A task that is cancelled before it began has not begun its answer either.
+            task.add_done_callback(lambda _: answer.close())
 
     async def note(self, connection: Connection, frame: Json) -> Request:
         """Remember a call."""

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.faults.campaign import run_here
+from tests.faults.campaign import campaign
 from tests.faults.conversation import hold
 from tests.faults.judge import judge
 from tests.faults.plan import plan_of
@@ -22,7 +22,8 @@ PIPED = max(RUNS // 25, 1)
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_nothing_is_lost_doubled_or_left_unanswered(batch: int) -> None:
     size = RUNS // BATCHES
-    figures = run_here(range(batch * size, (batch + 1) * size))
+    # In a process of its own: gateways that die at any moment leave sockets and tasks behind.
+    figures = campaign(batch * size, size, jobs=1, progress=lambda *_: None)
 
     assert figures.failures == {}, "repeat one with python -m tests.faults --seed N --runs 1 -v"
     assert figures.faults.total() >= size // 2
