@@ -14,6 +14,7 @@ import pytest
 from tests.real.conftest import TURN, Bridge
 from tests.real.gateway import Gateway, free_port
 from tests.real.model_script import counted
+from tests.real.scenes import said
 from tests.support.proxy import Proxy
 from tests.support.waits import scaled
 
@@ -50,7 +51,7 @@ async def test_a_broken_link_in_the_middle_of_an_answer_loses_nothing(
         await turn.shows("slow-3", TURN)
         await outage(proxy)
         assert await turn.stop_reason(TURN) == "end_turn"
-        assert turn.texts == [counted("slow-", 60)]
+        assert said(turn.updates) == counted("slow-", 60)
         assert proxy.connections == 2
 
 
@@ -62,7 +63,7 @@ async def test_an_answer_that_ends_while_the_link_is_broken_is_shown(
         await turn.shows("slow-1", TURN)
         await outage(proxy)
         assert await turn.stop_reason(TURN) == "end_turn"
-        assert turn.texts == [counted("slow-", 12)]
+        assert said(turn.updates) == counted("slow-", 12)
 
 
 def end_tool(pipe: int) -> None:
@@ -102,7 +103,7 @@ async def tool_and_outage(
         await scene(proxy, await opened(fifo))
         assert await turn.stop_reason(TURN) == "end_turn"
         assert [card.status for card in turn.tools] == ["completed"]
-        assert turn.texts == ["Calling a tool.", "The tool said: from the pipe"]
+        assert said(turn.updates) == "Calling a tool.The tool said: from the pipe"
 
 
 async def test_a_gateway_that_comes_late_is_waited_for(
