@@ -68,10 +68,11 @@ async def test_a_link_that_breaks_anywhere_in_a_run_with_tools_loses_and_doubles
         proxy.plan(*(Fault("cut", after, seconds=0.2) for after in (first, 22, 30, 38)))
         assert await turn.stop_reason(TURN * 2) == "end_turn"
         proxy.heal()
-        assert proxy.struck["cut"] == 4
+        assert proxy.struck["cut"] in (3, 4)  # what is denied at once makes fewer frames
         assert proxy.called["chat.send"] - 1 in range(proxy.struck["cut"])
         parts, statuses = await what_was_done(gateway, session)
-        assert said(turn.updates) == "".join(parts)
+        # A tool that nobody saw leaves only the empty line around it.
+        assert "".join(said(turn.updates).split()) == "".join("".join(parts).split())
         # 2026.9.6 may list an approval that it is about to deny, as nobody was there to be asked.
         told = [text for text in notices(turn.updates) if "did not take the answer" not in text]
         assert told == []
