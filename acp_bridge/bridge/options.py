@@ -151,16 +151,24 @@ class Pickers:
         return hello is not None and option_id in hello.changeable
 
     async def _change(self, session: Session, option_id: str, value: str) -> tuple[int, Options]:
-        await self._gateway.request(ChangeOption(session.session_key, option_id, value))
-        number = next(self._numbers)
-        return number, await self._ask(session.session_key)
+        shown = session.shown
+        shown.changing += 1
+        try:
+            await self._gateway.request(ChangeOption(session.session_key, option_id, value))
+            # The gateway's news of this choice, and of all before it, are in this reading.
+            number, shown.is_stale = next(self._numbers), False
+            return number, await self._ask(session.session_key)
+        finally:
+            shown.changing -= 1
+            if shown.is_stale and shown.may_be_told:
+                self._refresh_soon(session)
 
     # --- what changes by itself ----------------------------------------------------------
 
     def changed(self, sessions: Iterable[Session]) -> None:
         """The gateway says that something may have been chosen for these sessions."""
         for session in sessions:
-            if session.shown.is_open:
+            if session.shown.may_be_told:
                 self._refresh_soon(session)
             else:
                 session.shown.is_stale = True
@@ -208,7 +216,9 @@ class Pickers:
         return options or ()
 
     def _take(self, session: Session, options: Options, number: int) -> None:
-        if self._is_here(session):
+        if session.shown.changing:
+            session.shown.is_stale = True
+        elif self._is_here(session):
             self._show(session, session.shown.changed(options, number))
 
     def _is_here(self, session: Session) -> bool:

@@ -79,7 +79,9 @@ class Shown:
     """What the editor knows of one session's options and commands.
 
     ``is_open`` is set once the answer that opened the session is on its way: ACP lets no update
-    of a new session leave before. ``is_stale``: something changed in the meantime.
+    of a new session leave before. ``changing`` counts the editor's own choices under way: each
+    is answered with what then holds, and nobody is to tell it before. ``is_stale``: something
+    changed in the meantime.
     """
 
     options: Options | None = None
@@ -89,7 +91,13 @@ class Shown:
     commands: tuple[SlashCommand, ...] | None = None
     reading: int = 0
     is_open: bool = False
+    changing: int = 0
     is_stale: bool = False
+
+    @property
+    def may_be_told(self) -> bool:
+        """Whether news may be told at once."""
+        return self.is_open and not self.changing
 
     def opened(self, options: Options, reading: int) -> Json:
         """Take the options of the opening's answer; returns its members for them."""

@@ -334,6 +334,59 @@ async def test_a_change_made_elsewhere_is_told_once_and_nothing_if_all_is_as_bef
         assert len(told(talk)) == 3
 
 
+@pytest.mark.parametrize("by", ["an event", "a reading under way"])
+async def test_a_choice_is_not_told_before_its_answer(by: str) -> None:
+    async with talking() as (talk, choices):
+        session = await opened(talk)
+        loop = asyncio.get_running_loop()
+        reading: asyncio.Future[Options] = loop.create_future()
+        changed: asyncio.Future[None] = loop.create_future()
+
+        def hold(query: ChangeOption) -> asyncio.Future[None]:
+            choices.change(query)
+            return changed
+
+        talk.gateway.answers[ChangeOption] = hold
+        if by != "an event":
+            talk.gateway.answers[ReadOptions] = lambda _query: reading
+            await talk.gateway.emit(ev.OptionsChanged(KEY, (1,)))
+            await talk.settle()
+            talk.gateway.answers[ReadOptions] = choices.read
+        answer = asyncio.ensure_future(choose(talk, session, "thought_level", "high"))
+        await talk.until(lambda: bool(changes(talk)))
+        if by == "an event":
+            await talk.gateway.emit(ev.OptionsChanged(KEY, (2,)))
+        else:
+            reading.set_result(choices.read())
+        await talk.settle()
+        assert kinds(talk) == ["available_commands_update"]
+        changed.set_result(None)
+        told_of = await asyncio.wait_for(answer, PATIENCE)
+        assert current(told_of["configOptions"])["thought_level"] == "high"
+        await talk.settle()
+        assert kinds(talk) == ["available_commands_update", "current_mode_update"]
+
+
+async def test_what_others_change_during_a_choice_is_told_after_its_answer() -> None:
+    async with talking() as (talk, choices):
+        session = await opened(talk)
+        read: asyncio.Future[Options] = asyncio.get_running_loop().create_future()
+        talk.gateway.answers[ReadOptions] = lambda _query: read
+        answer = asyncio.ensure_future(choose(talk, session, "model", "m/two"))
+        await talk.until(lambda: bool(changes(talk)))
+        await talk.settle()
+        before = choices.read()
+        choices.chosen["thought_level"] = "high"
+        await talk.gateway.emit(ev.OptionsChanged(KEY, (3,)))
+        await talk.settle()
+        talk.gateway.answers[ReadOptions] = choices.read
+        read.set_result(before)
+        told_of = await asyncio.wait_for(answer, PATIENCE)
+        assert current(told_of["configOptions"])["thought_level"] == "low"
+        await talk.settle()
+        assert told(talk)[-1] == {"sessionUpdate": "current_mode_update", "currentModeId": "high"}
+
+
 async def test_a_change_during_the_opening_is_told_after_its_answer() -> None:
     async with talking() as (talk, choices):
         before, answered = choices.read(), asyncio.get_running_loop().create_future()
