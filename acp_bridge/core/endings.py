@@ -24,6 +24,9 @@ from acp_bridge.ids import Json
 from acp_bridge.wire.content import cut_middle
 
 NO_REPLY: Final = "(The agent ended its turn without a reply.)"
+PARTIAL: Final = (
+    "(A part of the agent's answer may be missing: the gateway did not give its record of it.)"
+)
 TOO_LARGE: Final = 1009
 """WebSocket close code: a message was too big."""
 MAX_SENDS: Final = 3
@@ -94,7 +97,8 @@ def report_ending(report: RunReported) -> Ending:
     """
     match report.state:
         case RunState.FINISHED:
-            return Ending(_stop_reason(report.stop_reason), None, _text(report.error))
+            notice = PARTIAL if report.is_partial else None
+            return Ending(_stop_reason(report.stop_reason), None, _text(report.error) or notice)
         case RunState.ABORTED:
             return Ending("cancelled", None, _text(report.error))
         case RunState.FAILED:
@@ -105,6 +109,13 @@ def report_ending(report: RunReported) -> Ending:
             raise LocalProtocolError("a run that goes on has no ending")
         case _:
             assert_never(report.state)
+
+
+def without_record(end: RunEnded) -> RunEnded:
+    """The end of a run of which the gateway has not given its record after a reconnect: one that
+    brings no text itself leaves open what was said meanwhile."""
+    is_open = end.kind is EndKind.FINISHED and end.snapshot is None and not end.error
+    return end._replace(error=PARTIAL) if is_open else end
 
 
 def lost() -> Ending:

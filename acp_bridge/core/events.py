@@ -229,6 +229,8 @@ class RunReported(NamedTuple):
     """The run as which the gateway has gone on with a run that was cut."""
     is_foreign: bool = False
     """Whether somebody's prompt began the run, and not the gateway itself."""
+    is_partial: bool = False
+    """Whether the gateway did not give all that it has of the run's answer."""
 
 
 class PermissionAsked(NamedTuple):

@@ -289,8 +289,9 @@ class Turn(TurnBase):
         effects = self._view.missed(event.parts, event.snapshot)
         if self._early_news or self._early_end is not None:
             effects += self._view.caught_up(event.snapshot) + self._show_early_news()
-        if self._early_end is not None:
-            return effects + self._run_ended(self._early_end)
+        if (end := self._early_end) is not None:
+            end = endings.without_record(end) if event.is_partial else end
+            return effects + self._run_ended(end)
         match event.state:
             case ev.RunState.RUNNING:
                 self.doubts = 0
@@ -383,7 +384,7 @@ class Turn(TurnBase):
                 return self._abort() + self._end(endings.unacknowledged(), False)
             case fx.DeadlineKind.PROBE if self._early_end is not None:
                 self._is_probed = False
-                return self._run_ended(self._early_end)
+                return self._run_ended(endings.without_record(self._early_end))
             case fx.DeadlineKind.RECONNECT | fx.DeadlineKind.PROBE | fx.DeadlineKind.RESUME:
                 self._move(Trigger.DEADLINE)
                 return self._end(endings.lost())

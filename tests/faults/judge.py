@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from acp_bridge.core.endings import PARTIAL
 from tests.faults.agent import Truth
 from tests.faults.conversation import Asked, Story
 from tests.faults.plan import PROBES, SCALE
@@ -166,9 +167,12 @@ def _judge_text(story: Story, asked: Asked, truth: Truth, updates: list[Json]) -
     thoughts = Counter(text_of(updates, ":thought:").split())
     findings = [Finding(DOUBLED, f"thought {w}", n - 1) for w, n in thoughts.items() if n > 1]
     assert asked.answer is not None
-    # Without an answer to its one question about the text, the bridge cannot know what it missed.
-    has_asked_in_vain = "chat.history" in story.dropped
-    may_be_cut = has_asked_in_vain or ending_of(asked.answer) in {"cancelled", "outcome_unknown"}
+    ending = ending_of(asked.answer)
+    # Without an answer to its one question about the text, the bridge cannot know what it missed;
+    # then it says so, if it is not worse.
+    has_told = ending == "run_failed" or PARTIAL in text_of(updates, ":notice:")
+    may_be_cut = ending in {"cancelled", "outcome_unknown"}
+    may_be_cut = may_be_cut or ("chat.history" in story.dropped and has_told)
     if asked.plan.replaces:
         # What was shown before a rewrite stays; the final text follows as a whole.
         if not (shown.endswith(said) or may_be_cut):

@@ -118,6 +118,7 @@ def test_a_run_drained_before_a_restart_is_finished() -> None:
     live = first_endings(NEW, "restart-term-after-tool")[RunId("run-1")]
     report = reported(Answers(RunId("run-1"), history, wait=None, whole_rows={}))
     assert (report.state, report.snapshot) == (RunState.FINISHED, live.snapshot)
+    assert not report.is_partial
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -127,6 +128,17 @@ def test_a_model_error_is_told_by_agent_wait(version: str) -> None:
     assert report.state is RunState.FAILED
     assert report.error is not None
     assert "provider rejected" in report.error
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_end_without_the_transcript_is_told_as_partial(version: str) -> None:
+    for name in names(version):
+        for wait in answers_to(version, name, "agent.wait"):
+            if wait["status"] == "ok":
+                report = reported(Answers(RunId("run-1"), history=None, wait=wait, whole_rows={}))
+                assert (report.state, report.is_partial) == (RunState.FINISHED, True)
+                return
+    pytest.fail("no recording has such an answer")
 
 
 def test_every_recording_of_one_version_has_its_twin() -> None:

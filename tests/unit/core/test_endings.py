@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_bridge.core.endings import STOP_REASONS, Ending, ending, report_ending
+from acp_bridge.core.endings import PARTIAL, STOP_REASONS, Ending, ending, report_ending
 from acp_bridge.core.events import EndKind, RunEnded, RunReported, RunState
 from acp_bridge.errors import LocalProtocolError, OutcomeUnknown, RunFailed, to_jsonrpc
 from acp_bridge.ids import RunId
@@ -87,6 +87,7 @@ def test_what_the_gateway_reports_after_a_reconnect_ends_the_turn_alike() -> Non
 
     assert report(RunState.FINISHED) == Ending("end_turn", None, None)
     assert report(RunState.FINISHED, stop_reason="max_tokens").stop_reason == "max_tokens"
+    assert report(RunState.FINISHED, is_partial=True) == Ending("end_turn", None, PARTIAL)
     assert report(RunState.ABORTED, error="x") == Ending("cancelled", None, "x")
     end = report(RunState.FAILED, error="Model died")
     assert isinstance(end.error, RunFailed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from acp_bridge.core import effects as fx
 from acp_bridge.core import events as ev
 from acp_bridge.core.commands import AbortRun, ProbeRun, StartRun
@@ -180,6 +182,25 @@ def texts(effects: list[fx.Effect]) -> list[str]:
         for e in effects
         if isinstance(e, fx.Show) and e.update["sessionUpdate"] == "agent_message_chunk"
     ]
+
+
+@pytest.mark.parametrize("answer", ["none", "without the transcript"])
+@pytest.mark.parametrize("snapshot", [None, "one two"])
+def test_an_end_after_a_gap_of_which_nothing_is_known_says_so(
+    answer: str, snapshot: str | None
+) -> None:
+    turn = running()
+    turn.link_lost()
+    turn.link_up()
+    held = turn.handle(ev.RunEnded(RUN, ev.EndKind.FINISHED, snapshot))
+    if answer == "none":
+        effects = fired(turn, held, fx.DeadlineKind.PROBE)
+    else:
+        effects = turn.handle(report(ev.RunState.FINISHED)._replace(is_partial=True))
+
+    texts = [e.update["content"]["text"] for e in effects if isinstance(e, fx.Show)]
+    assert ("may be missing" in "".join(texts)) is (snapshot is None)
+    assert fx.Answer("end_turn") in effects
 
 
 def test_news_that_come_before_the_probes_answer_are_shown_after_what_was_missed() -> None:

@@ -90,7 +90,7 @@ def left_out_rows(answers: Answers) -> list[str]:
     transcript = _transcript(answers)
     if _by_wait(answers, transcript) is None and _by_flight(answers, transcript):
         return []
-    needed = [row for row in transcript.rows if row.get("role") == "assistant"]
+    needed = _answers(transcript)
     if transcript.guessed_prompt:
         needed.append(transcript.guessed_prompt)
     return [name for row in needed if is_left_out(row) and (name := row_id(row))]
@@ -187,6 +187,7 @@ def _report(
         stop_reason=end.stop_reason if end and state is RunState.FINISHED else None,
         resumed_as=transcript.resumed_as,
         is_foreign=transcript.is_foreign,
+        is_partial=answers.history is None or _is_partial(transcript),
         parts=read_parts(transcript.rows, failed_calls(as_object(answers.history))),
     )
 
@@ -258,11 +259,19 @@ def _text(transcript: _Transcript) -> str | None:
     segments, 2026.9.6 an empty line. Only the latter names the run in its rows. An abort row
     holds the whole live text.
     """
-    answers = [row for row in transcript.rows if row.get("role") == "assistant"]
-    if not transcript.is_whole or any(map(is_left_out, answers)):
+    if _is_partial(transcript):
         return None
+    answers = _answers(transcript)
     if answers and is_abort(answers[-1]):
         return message_text(answers[-1])
     between = "\n\n" if any(map(run_of, answers)) else ""
     segments = (said(row).rstrip() for row in answers)
     return between.join(segment for segment in segments if segment) or None
+
+
+def _is_partial(transcript: _Transcript) -> bool:
+    return not transcript.is_whole or any(map(is_left_out, _answers(transcript)))
+
+
+def _answers(transcript: _Transcript) -> list[Json]:
+    return [row for row in transcript.rows if row.get("role") == "assistant"]
