@@ -38,6 +38,8 @@ OUTAGE = Fault("cut", seconds=600.0)
 STOPPED = float(os.environ.get("ACP_BRIDGE_TEST_STOPPED", "15"))
 """Seconds for which the bridge is stopped; more than ten are noticed as a sleep."""
 STEPS = 4
+ENDS = frozenset({"chat final", "agent lifecycle"})
+WORDS = frozenset({"chat delta", "agent assistant"})
 
 
 async def what_was_done(gateway: Gateway, session: str) -> tuple[list[str], list[str]]:
@@ -207,6 +209,26 @@ async def test_a_run_that_ended_during_a_long_stop_is_shown_to_its_end(
         assert await turn.stop_reason(TURN) == "end_turn"
         assert said(turn.updates) == counted("slow-", words)
         assert proxy.called["connect"] == 2
+        assert (asked_model(model, mark), await taken(gateway, session, mark)) == (1, 1)
+
+
+@pytest.mark.parametrize("lost", [ENDS, ENDS | WORDS])
+async def test_a_run_whose_end_never_comes_is_asked_about_and_shown_to_its_end(
+    bridge: Bridge, gateway: Gateway, model: FakeModel, tmp_path: Path, lost: frozenset[str]
+) -> None:
+    prompt, mark = marked("fake:slow N=20 MS=100")
+    async with (
+        FaultProxy(gateway.url) as proxy,
+        bridge("--stall-timeout", "3", url=proxy.url) as editor,
+    ):
+        session = await editor.open(tmp_path)
+        turn = editor.prompt(session, prompt)
+        await turn.shows("slow-2", TURN)
+        proxy.strike(Fault("drop events", names=lost, times=1000))
+        assert await turn.stop_reason(TURN) == "end_turn"
+        assert proxy.dropped >= {"chat final"}
+        assert said(turn.updates) == counted("slow-", 20)
+        assert notices(turn.updates) == []
         assert (asked_model(model, mark), await taken(gateway, session, mark)) == (1, 1)
 
 
