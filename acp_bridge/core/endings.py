@@ -29,6 +29,8 @@ PARTIAL: Final = (
 )
 TOO_LARGE: Final = 1009
 """WebSocket close code: a message was too big."""
+MAX_PROBES: Final = 3
+"""How often a gateway that does not tell is asked about a run after a reconnect."""
 MAX_SENDS: Final = 3
 """How often one prompt may be on the wire, unanswered, when a connection ends."""
 
@@ -103,7 +105,7 @@ def report_ending(report: RunReported) -> Ending:
             return Ending("cancelled", None, _text(report.error))
         case RunState.FAILED:
             return _failed(RunEnded(report.run_id, EndKind.FAILED, error=report.error))
-        case RunState.UNKNOWN | RunState.NOT_TAKEN | RunState.CUT:
+        case RunState.UNKNOWN | RunState.NOT_TAKEN | RunState.CUT | RunState.UNTOLD:
             return lost()
         case RunState.RUNNING:
             raise LocalProtocolError("a run that goes on has no ending")

@@ -212,6 +212,8 @@ class RunState(StrEnum):
     """The gateway has the prompt, but neither a run nor an end of it: it was restarted in between,
     and may go on with the work by itself, as another run."""
     UNKNOWN = "unknown"
+    UNTOLD = "untold"
+    """The gateway has not answered, or not enough to tell."""
 
 
 class RunReported(NamedTuple):

@@ -31,6 +31,7 @@ _OF_REPORT: Final = {
     ev.RunState.FAILED: Trigger.ERRORED,
     ev.RunState.NOT_TAKEN: Trigger.PROBE_NOT_TAKEN,
     ev.RunState.UNKNOWN: Trigger.PROBE_UNKNOWN,
+    ev.RunState.UNTOLD: Trigger.PROBE_UNKNOWN,
     ev.RunState.CUT: Trigger.PROBE_CUT,
 }
 
@@ -116,7 +117,8 @@ class Turn(TurnBase):
 
     def link_lost(self, close_code: int | None = None) -> list[fx.Effect]:
         """The connection broke: a sent prompt waits for the next one."""
-        self._is_link_up = self._is_abort_under_way = self._is_probed = self._is_cut = False
+        self._is_link_up = self._is_abort_under_way = self._is_cut = False
+        self._probes = 0
         self._early_end = self._candidate = None
         if self.state.is_final:
             return [fx.Disarm()] if self._needs_abort else []
@@ -141,7 +143,7 @@ class Turn(TurnBase):
         effects = self._view.outage_over()
         if self.state is TurnState.NEW:
             return [*effects, fx.Disarm(), *self._send_when_ready()]
-        self._is_probed = True
+        self._probes = 1
         self._tools.assume_no_tool_stream()
         effects += [self._probe(), self._arm(fx.DeadlineKind.PROBE)]
         return effects + self.permissions.link_up()
@@ -285,7 +287,12 @@ class Turn(TurnBase):
     def _reported(self, event: ev.RunReported) -> list[fx.Effect]:
         if event.run_id != self.run_at_gateway or (event.is_foreign and self._is_resumed):
             return []  # of the run before the gateway's restart, or of somebody else's after it
-        self._is_probed = False
+        if event.state is ev.RunState.UNTOLD and self._may_ask_again():
+            self._probes += 1
+            is_waited_for = self.state is TurnState.PROBING or self._early_end is not None
+            deadline = [self._arm(fx.DeadlineKind.PROBE)] if is_waited_for else []
+            return [self._probe(), *deadline]
+        self._probes = 0
         effects = self._view.missed(event.parts, event.snapshot)
         if self._early_news or self._early_end is not None:
             effects += self._view.caught_up(event.snapshot) + self._show_early_news()
@@ -327,7 +334,7 @@ class Turn(TurnBase):
             return [self._arm(fx.DeadlineKind.RESUME)]
         self._is_cut = False
         self._is_resumed = True
-        self._is_probed = True
+        self._probes = 1
         self.run_at_gateway = resumed_as
         effects: list[fx.Effect] = [fx.Record("resumed", {"runId": resumed_as})]
         effects.append(fx.Follow(resumed_as))
@@ -383,7 +390,7 @@ class Turn(TurnBase):
                 self._move(Trigger.DEADLINE)
                 return self._abort() + self._end(endings.unacknowledged(), False)
             case fx.DeadlineKind.PROBE if self._early_end is not None:
-                self._is_probed = False
+                self._probes = 0
                 return self._run_ended(endings.without_record(self._early_end))
             case fx.DeadlineKind.RECONNECT | fx.DeadlineKind.PROBE | fx.DeadlineKind.RESUME:
                 self._move(Trigger.DEADLINE)

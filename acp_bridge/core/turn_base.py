@@ -41,8 +41,9 @@ class TurnBase:
         self._is_cancel_wanted = False
         self._is_abort_under_way = False
         self._winds_down = False
-        self._is_probed = False
-        """Whether the answer to a probe is under way over this connection."""
+        self._probes = 0
+        """How often the gateway was asked what became of the run since the link is back; 0 once it
+        has told."""
         self._early_news: list[ev.RunEvent] = []
         """What the run has shown meanwhile: what was missed is to be shown before it."""
         self._early_end: ev.RunEnded | None = None
@@ -74,6 +75,14 @@ class TurnBase:
     def session_key(self) -> SessionKey:
         """The gateway's name of the session."""
         return self.command.session_key
+
+    @property
+    def _is_probed(self) -> bool:
+        """Whether the answer to a probe is under way over this connection."""
+        return self._probes > 0
+
+    def _may_ask_again(self) -> bool:
+        return self.state is not TurnState.CANCELLING and 0 < self._probes < endings.MAX_PROBES
 
     def _keep_early_news(self, event: ev.RunEvent) -> None:
         if _is_outdone(self._early_news[-1:], event):

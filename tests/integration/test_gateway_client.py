@@ -298,7 +298,7 @@ async def test_deadlines_of_commands_pass_without_a_frame(
     rig.client.submit(ProbeRun(RUN, KEY))
     await connection.take("sessions.subscribe")
     await rig.advance(21)
-    assert (await rig.next(RunReported)).state is RunState.UNKNOWN
+    assert (await rig.next(RunReported)).state is RunState.UNTOLD
 
 
 @pytest.mark.requirement("C083")

@@ -94,7 +94,7 @@ def test_what_the_gateway_reports_after_a_reconnect_ends_the_turn_alike() -> Non
     assert end.notice == "Model died"
 
 
-@pytest.mark.parametrize("state", [RunState.UNKNOWN, RunState.NOT_TAKEN])
+@pytest.mark.parametrize("state", [RunState.UNKNOWN, RunState.NOT_TAKEN, RunState.UNTOLD])
 def test_an_unknown_outcome_tells_to_look_before_sending_again(state: RunState) -> None:
     end = report_ending(RunReported(RUN, state))
     assert isinstance(end.error, OutcomeUnknown)

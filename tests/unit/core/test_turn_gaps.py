@@ -10,7 +10,7 @@ from acp_bridge.core.commands import AbortRun, ProbeRun, StartRun
 from acp_bridge.core.live_turn import Turn
 from acp_bridge.core.transcript import SaidText, UsedTool
 from acp_bridge.core.turn import TurnState
-from acp_bridge.errors import LinkLost, PromptTooLarge, RunFailed
+from acp_bridge.errors import LinkLost, OutcomeUnknown, PromptTooLarge, RunFailed
 from acp_bridge.ids import ApprovalId, RunId, SessionId, SessionKey, ToolCallId
 
 RUN, KEY = RunId("r"), SessionKey("k")
@@ -201,6 +201,48 @@ def test_an_end_after_a_gap_of_which_nothing_is_known_says_so(
     texts = [e.update["content"]["text"] for e in effects if isinstance(e, fx.Show)]
     assert ("may be missing" in "".join(texts)) is (snapshot is None)
     assert fx.Answer("end_turn") in effects
+
+
+def untold() -> ev.RunReported:
+    return report(ev.RunState.UNTOLD)
+
+
+def test_a_gateway_that_does_not_tell_is_asked_again_before_the_run_is_given_up() -> None:
+    turn = running()
+    turn.link_lost()
+    turn.link_up()
+
+    for _ in range(2):
+        effects = turn.handle(untold())
+        assert effects[0] == fx.Send(ProbeRun(RUN, KEY))
+        assert armed(effects, fx.DeadlineKind.PROBE)
+    effects = turn.handle(untold())
+
+    assert [type(e.error) for e in effects if isinstance(e, fx.Reject)] == [OutcomeUnknown]
+
+
+def test_what_came_before_a_probe_is_answered_waits_for_the_second_answer_too() -> None:
+    turn = running()
+    turn.link_lost()
+    turn.link_up()
+    turn.handle(ev.TextProgress(RUN, "two", False, "one two"))
+    turn.handle(ev.RunEnded(RUN, ev.EndKind.FINISHED))
+
+    assert armed(turn.handle(untold()), fx.DeadlineKind.PROBE)
+    effects = turn.handle(ev.RunReported(RUN, ev.RunState.FINISHED, snapshot="one two three"))
+
+    assert "".join(texts(effects)) == "one two three"
+    assert fx.Answer("end_turn") in effects
+
+
+def test_a_silent_run_of_which_the_gateway_does_not_tell_is_not_given_up() -> None:
+    turn = running()
+
+    for _ in range(5):
+        assert turn.stalled() == [fx.Send(ProbeRun(RUN, KEY))]
+        assert not any(isinstance(each, fx.Reject) for each in turn.handle(untold()))
+
+    assert turn.state is TurnState.RUNNING
 
 
 def test_news_that_come_before_the_probes_answer_are_shown_after_what_was_missed() -> None:

@@ -79,6 +79,8 @@ def reported(answers: Answers) -> RunReported:
     """The state of the run."""
     transcript = _transcript(answers)
     report = _by_wait(answers, transcript) or _by_flight(answers, transcript)
+    if report is None and answers.history is None:
+        return RunReported(answers.run_id, RunState.UNTOLD)
     if report is None and transcript.guessed_prompt is None:
         report = _by_ending(answers, transcript) or _by_absence(answers, transcript)
     return report or RunReported(answers.run_id, RunState.UNKNOWN)

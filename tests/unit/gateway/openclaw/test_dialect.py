@@ -336,7 +336,7 @@ def test_a_question_that_is_refused_or_not_answered_counts_as_not_known() -> Non
     assert wire.refuse("exec.approval.list", "FORBIDDEN") == []
     assert wire.refuse("chat.history", "FORBIDDEN") == []
     assert wire.tick(19) == []
-    assert wire.tick(1) == [(None, ev.RunReported(RUN, ev.RunState.UNKNOWN))]
+    assert wire.tick(1) == [(None, ev.RunReported(RUN, ev.RunState.UNTOLD))]
     assert "sessions.unsubscribe" in wire.requests
 
 

@@ -196,8 +196,8 @@ def test_a_prompt_that_something_could_hide_is_unknown(fields: Json) -> None:
 
 
 def test_without_a_transcript_nothing_is_certain() -> None:
-    assert reported(Answers(RUN, None, WAIT_TIMEOUT, {})).state is RunState.UNKNOWN
-    assert reported(Answers(RUN, None, None, {})).state is RunState.UNKNOWN
+    assert reported(Answers(RUN, None, WAIT_TIMEOUT, {})).state is RunState.UNTOLD
+    assert reported(Answers(RUN, None, None, {})).state is RunState.UNTOLD
     assert reported(Answers(RUN, {"messages": 5, "sessionInfo": []}, None, {})).state is (
         RunState.UNKNOWN
     )
