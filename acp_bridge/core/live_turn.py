@@ -13,7 +13,7 @@ from typing import Final, assert_never
 from acp_bridge.core import effects as fx
 from acp_bridge.core import endings
 from acp_bridge.core import events as ev
-from acp_bridge.core.commands import ProbeRun, StartRun
+from acp_bridge.core.commands import StartRun
 from acp_bridge.core.endings import Ending
 from acp_bridge.core.turn import Trigger, TurnState
 from acp_bridge.core.turn_base import FOREIGN, TurnBase
@@ -158,9 +158,6 @@ class Turn(TurnBase):
         is_silent = self.state is TurnState.RUNNING and not self.permissions.is_waiting
         return [self._probe()] if is_silent and self._is_link_up else []
 
-    def _probe(self) -> fx.Effect:
-        return fx.Send(ProbeRun(self.run_at_gateway, self.session_key))
-
     # --- the editor ----------------------------------------------------------------------
 
     def cancel(self) -> list[fx.Effect]:
@@ -288,10 +285,7 @@ class Turn(TurnBase):
         if event.run_id != self.run_at_gateway or (event.is_foreign and self._is_resumed):
             return []  # of the run before the gateway's restart, or of somebody else's after it
         if event.state is ev.RunState.UNTOLD and self._may_ask_again():
-            self._probes += 1
-            is_waited_for = self.state is TurnState.PROBING or self._early_end is not None
-            deadline = [self._arm(fx.DeadlineKind.PROBE)] if is_waited_for else []
-            return [self._probe(), *deadline]
+            return self._ask_again()
         self._probes = 0
         effects = self._view.missed(event.parts, event.snapshot)
         if self._early_news or self._early_end is not None:
@@ -305,10 +299,7 @@ class Turn(TurnBase):
                 self._move(Trigger.PROBE_RUNNING)
                 return self._taken() + effects + self._view.caught_up(event.snapshot)
             case ev.RunState.NOT_TAKEN if self._may_send_again():
-                if self._poison is None:
-                    return effects + self._send()
-                self._move(Trigger.ERRORED)
-                return effects + self._end(self._poison)
+                return effects + self._send_again()
             case ev.RunState.CUT if self.state is TurnState.PROBING:
                 return effects + self._cut(event.resumed_as or self._candidate)
             case _ if self._is_doubted_again(event.state):
@@ -340,6 +331,12 @@ class Turn(TurnBase):
         effects.append(fx.Follow(resumed_as))
         effects += self._view.resumed(resumed_as)
         return [*effects, self._probe(), self._arm(fx.DeadlineKind.PROBE)]
+
+    def _send_again(self) -> list[fx.Effect]:
+        if self._poison is None:
+            return self._send()
+        self._move(Trigger.ERRORED)
+        return self._end(self._poison)
 
     def _may_send_again(self) -> bool:
         return self.state is TurnState.PROBING and not self._is_acknowledged

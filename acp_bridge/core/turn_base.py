@@ -7,7 +7,7 @@ from typing import Final
 from acp_bridge.core import effects as fx
 from acp_bridge.core import endings
 from acp_bridge.core import events as ev
-from acp_bridge.core.commands import AbortRun, StartRun
+from acp_bridge.core.commands import AbortRun, ProbeRun, StartRun
 from acp_bridge.core.endings import Ending
 from acp_bridge.core.open_permissions import OpenPermissions
 from acp_bridge.core.tool_calls import ToolCalls
@@ -80,6 +80,14 @@ class TurnBase:
     def _is_probed(self) -> bool:
         """Whether the answer to a probe is under way over this connection."""
         return self._probes > 0
+
+    def _probe(self) -> fx.Effect:
+        return fx.Send(ProbeRun(self.run_at_gateway, self.session_key))
+
+    def _ask_again(self) -> list[fx.Effect]:
+        self._probes += 1
+        is_waited_for = self.state is TurnState.PROBING or self._early_end is not None
+        return [self._probe(), *([self._arm(fx.DeadlineKind.PROBE)] if is_waited_for else [])]
 
     def _may_ask_again(self) -> bool:
         return self.state is not TurnState.CANCELLING and 0 < self._probes < endings.MAX_PROBES

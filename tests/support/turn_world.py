@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from acp_bridge.core import endings
 from acp_bridge.core import events as ev
 from acp_bridge.core.commands import AbortRun, AnswerPermission, ProbeRun, RunCommand, StartRun
 from acp_bridge.core.transcript import Part, SaidText, UsedTool
@@ -41,6 +42,8 @@ class GatewayModel:
     to_gateway: list[RunCommand] = field(default_factory=list)
     to_bridge: list[Event] = field(default_factory=list)
     is_connected: bool = False
+    silences: int = 0
+    """How often in a row it has not told what became of the run."""
 
     # --- the wire ------------------------------------------------------------------------
 
@@ -54,7 +57,7 @@ class GatewayModel:
 
     def read(self, *, answer: str = "take") -> None:
         """Take the next command. ``answer`` is what becomes of a prompt: ``take``, ``defer`` or
-        ``refuse``."""
+        ``refuse``, which leaves also a question about the run unanswered."""
         self._carry_out(self.to_gateway.pop(0), answer)
 
     def restart(self) -> None:
@@ -154,7 +157,11 @@ class GatewayModel:
                 self.tell(ev.AbortAnswered(RUN, aborted=was_running))
                 if was_running:
                     self.end("aborted")
+            case ProbeRun() if answer == "refuse" and self.silences < endings.MAX_PROBES - 1:
+                self.silences += 1
+                self.tell(ev.RunReported(RUN, ev.RunState.UNTOLD))
             case ProbeRun():
+                self.silences = 0
                 for approval in self.approvals.values():
                     self.tell(approval)
                 self.tell(self._report())
