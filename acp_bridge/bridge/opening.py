@@ -30,6 +30,7 @@ from acp_bridge.core.replay import (
     open_runs,
     replay_updates,
     runs_at_gateway,
+    runs_given_up,
 )
 from acp_bridge.core.sessions import (
     CreationLimit,
@@ -155,6 +156,9 @@ class Opener:
         is_offline = self._gateway.hello is None or transcript is None
         begun = open_runs(entries)
         other = runs_at_gateway(entries)
+        if transcript is not None:
+            given_up = runs_given_up(entries)
+            begun += [r for r in given_up if other.get(r, r) == transcript.running]
         running = [r for r in begun if self._may_go_on(r, other.get(r, r), transcript)]
         shown = replay_updates(
             entries, running=running, trimmed=found.trimmed, complete=found.is_complete

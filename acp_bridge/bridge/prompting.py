@@ -56,6 +56,7 @@ class Prompting:
         self._tasks = tasks
         self._on_answered = on_answered
         self._generation: Generation | None = None
+        self._boot_id: str | None = None
         self._had_link = False
         self._outage: Timer | None = None
         """Runs from the loss of a link until the user is to know."""
@@ -162,9 +163,10 @@ class Prompting:
 
     # --- the gateway ---------------------------------------------------------------------
 
-    def link_up(self, generation: Generation) -> None:
-        """A new connection."""
+    def link_up(self, generation: Generation, boot_id: str | None) -> None:
+        """A new connection, to the start of the gateway that has this id, if it has one."""
         self._generation = generation
+        is_same, self._boot_id = boot_id is not None and boot_id == self._boot_id, boot_id
         self._had_link = True
         self._unconfirmed = set(self._asks)
         self._is_long_outage = False
@@ -173,7 +175,7 @@ class Prompting:
             self._outage = None
         for turn in self.turns:
             self._stalls.heard(turn.run_id)
-            self.carry_out(turn, turn.link_up())
+            self.carry_out(turn, turn.link_up(is_same_gateway=is_same))
 
     def link_lost(self, event: ev.LinkLost) -> None:
         """The connection is gone."""
@@ -216,11 +218,16 @@ class Prompting:
         turn = self.turns.running_with_key(session.session_key)
         if turn is not None and turn.state is TurnState.PROBING:
             self.carry_out(turn, turn.run_seen(run_id))
-        elif self._shows_foreign:
-            foreign = Turn.watched(session.session_id, run_id, session.session_key, cwd=session.cwd)
+        else:
+            foreign = Turn.watched(
+                session.session_id,
+                run_id,
+                session.session_key,
+                cwd=session.cwd,
+                is_hidden=not self._shows_foreign,
+            )
             self.turns.add(foreign)
             self._stalls.heard(run_id)
-            self.carry_out(foreign, foreign.watch())
 
     def permission_asked(self, asked: ev.PermissionAsked, turn: Turn) -> None:
         """An approval that belongs to this turn."""
@@ -250,7 +257,7 @@ class Prompting:
 
     def carry_out(self, turn: Turn, effects: list[fx.Effect]) -> None:
         """Do what a move wants, in order."""
-        for effect in effects:
+        for effect in turn.announced(effects):
             self._carriers[type(effect)](turn, effect)
 
     def _send(self, turn: Turn, send: fx.Send) -> None:

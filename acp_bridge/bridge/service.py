@@ -302,7 +302,7 @@ class Bridge:
             if missing.scope != ADMIN or needs_admin:
                 text = f"The gateway has not granted {missing.scope}: {missing.effect}."
                 self._say_once(missing.scope, text)
-        self._prompting.link_up(hello.generation)
+        self._prompting.link_up(hello.generation, hello.boot_id)
         self._pickers.link_up()
 
     def _permission_asked(self, asked: ev.PermissionAsked) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, assert_never
 
-from acp_bridge.core.effects import Answer, Reject
+from acp_bridge.core.effects import Answer, DeadlineKind, Reject
 from acp_bridge.core.events import EndKind, RunEnded, RunReported, RunState
 from acp_bridge.errors import (
     BridgeError,
@@ -56,11 +56,25 @@ _HINTS: Final = {
     "model_not_found": "The gateway is set to a model that its provider does not have.",
 }
 _UNSAID: Final = "The agent's run failed, and the gateway did not say why."
+_LOOK: Final = (
+    "The work may have been done, in full or in part: look at the workspace before you send it "
+    "again."
+)
 _LOST: Final = (
     "The connection to the gateway was lost while it worked on this prompt, and the gateway no "
-    "longer knows what became of it. The work may have been done, in full or in part: look at "
-    "the workspace before you send it again."
+    f"longer knows what became of it. {_LOOK}"
 )
+_AWAY: Final = (
+    "The connection to the gateway was lost while it worked on this prompt, and has not come back "
+    "in time (--reconnect-window). The gateway may go on with it: load the session when it can be "
+    f"reached again. {_LOOK}"
+)
+_UNTOLD: Final = f"The gateway does not tell what became of this prompt. {_LOOK}"
+_DENIED: Final = (
+    "Nothing was heard of this prompt for long, and the gateway no longer knows what became of "
+    f"it. {_LOOK}"
+)
+_VIEW: Final = "Check the files and the gateway's own view of the session first."
 
 
 class Ending(NamedTuple):
@@ -105,8 +119,10 @@ def report_ending(report: RunReported) -> Ending:
             return Ending("cancelled", None, _text(report.error))
         case RunState.FAILED:
             return _failed(RunEnded(report.run_id, EndKind.FAILED, error=report.error))
-        case RunState.UNKNOWN | RunState.NOT_TAKEN | RunState.CUT | RunState.UNTOLD:
-            return lost()
+        case RunState.UNKNOWN | RunState.NOT_TAKEN | RunState.CUT:
+            return _unknown(_LOST)
+        case RunState.UNTOLD:
+            return untold()
         case RunState.RUNNING:
             raise LocalProtocolError("a run that goes on has no ending")
         case _:
@@ -120,10 +136,35 @@ def without_record(end: RunEnded) -> RunEnded:
     return end._replace(error=PARTIAL) if is_open else end
 
 
-def lost() -> Ending:
-    """Nobody knows any more what became of the run."""
-    hint = "Check the files and the gateway's own view of the session first."
-    return Ending(None, OutcomeUnknown(_LOST, hint=hint), _LOST)
+def given_up(waiting_for: DeadlineKind) -> Ending:
+    """What was waited for after the loss of a link has not come in time."""
+    match waiting_for:
+        case DeadlineKind.RECONNECT:
+            return _unknown(_AWAY)
+        case DeadlineKind.PROBE:
+            return untold()
+        case _:
+            return _unknown(_LOST)
+
+
+def untold() -> Ending:
+    """The gateway is there, and does not say what it knows."""
+    return _unknown(_UNTOLD)
+
+
+def denied() -> Ending:
+    """The gateway says again and again that it knows nothing of a run that was silent for long."""
+    return _unknown(_DENIED)
+
+
+def is_guess(recorded: Json) -> bool:
+    """Whether a recorded outcome is that nobody knew: the gateway may tell more later."""
+    code = recorded.get("error", {}).get("data", {}).get("code")
+    return code in (OutcomeUnknown.code, GatewayTimeout.code, LinkLost.code)
+
+
+def _unknown(text: str) -> Ending:
+    return Ending(None, OutcomeUnknown(text, hint=_VIEW), text)
 
 
 def refused(error: BridgeError) -> Ending:

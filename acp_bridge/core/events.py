@@ -57,14 +57,16 @@ class RunAccepted(NamedTuple):
 
 
 class RunDeferred(NamedTuple):
-    """The gateway answered with another run's id: the prompt was *not* taken.
+    """The gateway answered with another run's id, or that it will be there again soon: the prompt
+    was *not* taken.
 
     OpenClaw 2026.6.11 swallows a prompt whose text equals that of a run still registered in the
-    session. The same command has to be sent again under the same key until it is taken.
+    session; 2026.9.6 takes none while it winds down for a restart. The same command has to be sent
+    again under the same key until it is taken.
     """
 
     run_id: RunId
-    other_run_id: RunId
+    other_run_id: RunId | None = None
 
 
 class RunRefused(NamedTuple):
@@ -231,6 +233,8 @@ class RunReported(NamedTuple):
     """The run as which the gateway has gone on with a run that was cut."""
     is_foreign: bool = False
     """Whether somebody's prompt began the run, and not the gateway itself."""
+    is_busy: bool = False
+    """Whether the gateway says that some run is at work in the session."""
     is_partial: bool = False
     """Whether the gateway did not give all that it has of the run's answer."""
 

@@ -1,9 +1,10 @@
 """What the gateway's transcript knows of a session and the ledger lacks.
 
-Three things are missing after a crash or a gap: the rest of a turn that ended while nobody
-listened, turns of other clients, and work that the gateway resumed by itself after a restart. They
-become entries like any others, marked as added, so that the next replay has them without asking
-again. Every added entry has a stable key: two bridges that heal one session add it once.
+Four things are missing after a crash or a gap: the rest of a turn that ended while nobody
+listened or was given up, turns of other clients, work that the gateway resumed by itself after a
+restart, and turns whose beginning was recorded in a ledger that is no longer there. They become
+entries like any others, marked as added, so that the next replay has them without asking again.
+Every added entry has a stable key: two bridges that heal one session add it once.
 
 Nothing is shown twice: the text of a turn that both have is compared as a stream is
 (``core.chunks``), tool calls by their id, turns by their run.
@@ -15,6 +16,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from acp_bridge.core import endings
 from acp_bridge.core import events as ev
 from acp_bridge.core.chunks import Chunk, TextTrack, ThoughtTrack
 from acp_bridge.core.replay import Recorded
@@ -26,6 +28,7 @@ from acp_bridge.wire import updates
 from acp_bridge.wire.content import image_block, text_block
 
 ADDED: Final = "(Added from the gateway's transcript; details of its tools are not available.)"
+LATER: Final = "(What became of it, from the gateway's transcript:)"
 GAP: Final = "(Turns before it may be missing: the gateway shows no more.)"
 
 _MASK: Final = "***"
@@ -68,11 +71,8 @@ def additions(
             if not is_running and before not in live:
                 name = turn.run_id or run_id
                 found += _resumed(RunId(before), known.get(run_id), turn, cwd, at, name)
-        elif run_id in known:
-            if not known[run_id].has_prompt and turn.prompt:
-                found.append(_prompt(run_id, before, turn, at, note))
-            if not is_running and not known[run_id].is_ended:
-                found += _rest(run_id, known[run_id], turn, cwd, at)
+        elif run_id in known and (known[run_id].has_beginning or is_running):
+            found += _more(run_id, before, known[run_id], turn, cwd, at, note, is_running)
             before = run_id
         elif not is_running:
             found += _whole(run_id, before, turn, cwd, at, note)
@@ -98,8 +98,11 @@ class _Known(NamedTuple):
 
     updates: list[Json]
     is_ended: bool
-    has_prompt: bool = True
+    has_beginning: bool = False
+    has_prompt: bool = False
     """False for another client's turn that was only watched."""
+    is_given_up: bool = False
+    """Whether it was answered without knowing its end."""
 
 
 def _known_runs(entries: Iterable[Recorded]) -> dict[RunId, _Known]:
@@ -109,14 +112,16 @@ def _known_runs(entries: Iterable[Recorded]) -> dict[RunId, _Known]:
         if entry.run_id is None:
             continue
         name = names.get(entry.run_id, entry.run_id)
-        run = known.setdefault(name, _Known([], is_ended=False))
+        is_other_part = name != entry.run_id
+        run = known.setdefault(name, _Known([], False, is_other_part, is_other_part))
         if entry.kind == "update":
             run.updates.append(entry.payload)
         elif entry.kind == "prompt":
             is_empty = not entry.payload.get("prompt") and entry.payload.get("source") == "gateway"
-            known[name] = run._replace(has_prompt=not is_empty)
+            known[name] = run._replace(has_beginning=True, has_prompt=not is_empty)
         elif entry.kind == "outcome":
-            known[name] = run._replace(is_ended=True)
+            is_guess = endings.is_guess(entry.payload)
+            known[name] = run._replace(is_ended=not is_guess, is_given_up=is_guess)
         elif entry.kind == "resumed":  # what follows belongs to the other part
             known[name] = run._replace(is_ended=True)
             names[entry.run_id] = RunId(entry.payload["runId"])
@@ -178,6 +183,30 @@ def _prompt(run_id: RunId, before: RunId | str, turn: PastTurn, at: int, note: s
     ]
     prompt: Json = {"prompt": blocks, "after": before, "note": note, "source": "gateway"}
     return Addition(Recorded("prompt", prompt, run_id, at), f"added:{run_id}:user")
+
+
+def _more(
+    run_id: RunId,
+    before: RunId | str,
+    known: _Known,
+    turn: PastTurn,
+    cwd: str,
+    at: int,
+    note: str,
+    is_running: bool,
+) -> list[Addition]:
+    """What is to be added to a turn that the ledger has the beginning of."""
+    found = []
+    if not known.has_prompt and turn.prompt:
+        found.append(_prompt(run_id, before, turn, at, note))
+    if is_running or known.is_ended:
+        return found
+    rest = _rest(run_id, known, turn, cwd, at)
+    if known.is_given_up and any(each.record.kind == "update" for each in rest):
+        later = _Writer(run_id, at)
+        later.notice(f"\n\n{LATER}\n\n", "later")
+        found += later.written
+    return found + rest
 
 
 def _rest(

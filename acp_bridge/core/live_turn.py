@@ -20,11 +20,6 @@ from acp_bridge.core.turn_base import FOREIGN, TurnBase
 from acp_bridge.errors import BridgeError, Detached, GatewayTimeout
 from acp_bridge.ids import Json, RunId, SessionId, SessionKey
 
-_OF_END: Final = {
-    ev.EndKind.FINISHED: Trigger.FINISHED,
-    ev.EndKind.ABORTED: Trigger.ABORTED,
-    ev.EndKind.FAILED: Trigger.ERRORED,
-}
 _OF_REPORT: Final = {
     ev.RunState.FINISHED: Trigger.FINISHED,
     ev.RunState.ABORTED: Trigger.ABORTED,
@@ -59,6 +54,7 @@ class Turn(TurnBase):
         turn.is_over = False
         turn.is_reattached = True
         turn._is_acknowledged = True  # a prompt that may have run is never sent again
+        turn._may_be_cut = True
         for kind, payload in shown:
             if kind == "update":
                 turn._view.relive([payload])
@@ -70,14 +66,22 @@ class Turn(TurnBase):
 
     @classmethod
     def watched(
-        cls, session_id: SessionId, run_id: RunId, session_key: SessionKey, *, cwd: str
+        cls,
+        session_id: SessionId,
+        run_id: RunId,
+        session_key: SessionKey,
+        *,
+        cwd: str,
+        is_hidden: bool,
     ) -> Turn:
-        """A turn of another client of the session, which has just been noticed."""
+        """A turn of another client of the session, which has just been noticed. Prompts wait for
+        its end, also if it is hidden."""
         prompt = {"prompt": [], "source": "gateway", "note": FOREIGN}
         turn = cls(session_id, StartRun(run_id, session_key, ""), cwd=cwd, prompt=prompt)
         turn.state = TurnState.RUNNING
         turn.is_over = False
         turn.is_foreign = turn._is_acknowledged = True
+        turn._is_hidden = is_hidden
         turn._is_link_up = turn._is_recorded = True
         return turn
 
@@ -107,12 +111,6 @@ class Turn(TurnBase):
             return []
         return self._send()
 
-    def _send(self) -> list[fx.Effect]:
-        self._move(Trigger.SENT)
-        self.is_over = False
-        self._sends += 1
-        return [fx.Send(self.command), self._arm(fx.DeadlineKind.ACKNOWLEDGE)]
-
     # --- the link ------------------------------------------------------------------------
 
     def link_lost(self, close_code: int | None = None) -> list[fx.Effect]:
@@ -131,9 +129,11 @@ class Turn(TurnBase):
             return [self._arm(fx.DeadlineKind.RECONNECT)]
         return []
 
-    def link_up(self) -> list[fx.Effect]:
-        """A new connection: ask what became of the run, or send what still waits."""
+    def link_up(self, *, is_same_gateway: bool = False) -> list[fx.Effect]:
+        """A new connection: ask what became of the run, or send what still waits. It may be to a
+        gateway that is known not to have been restarted."""
         self._is_link_up = True
+        self._may_be_cut = self._may_be_cut or not is_same_gateway
         if self._needs_abort:
             drain = [self._arm(fx.DeadlineKind.DRAIN)] if self.state.is_final else []
             return self._abort() + drain
@@ -151,7 +151,7 @@ class Turn(TurnBase):
     def outage(self) -> list[fx.Effect]:
         """The connection has been away for so long that the user is to know."""
         waits = self.state in (TurnState.NEW, TurnState.SUSPENDED)
-        return self._view.outage() if waits else []
+        return self._view.outage() if waits and not self._is_untold else []
 
     def stalled(self) -> list[fx.Effect]:
         """Nothing was heard of the run for long: ask what became of it."""
@@ -243,36 +243,6 @@ class Turn(TurnBase):
             return [fx.Disarm()]
         return self._abort_once()
 
-    def _deferred(self) -> list[fx.Effect]:
-        self._move(Trigger.DEFERRED)
-        self.is_over = True
-        if self.state is TurnState.CANCELLED:
-            return self._settle(fx.Answer("cancelled"))
-        self._resends += 1
-        return [self._arm(fx.DeadlineKind.RESEND, self._resends)]
-
-    def _run_ended(self, event: ev.RunEnded) -> list[fx.Effect]:
-        if self._is_probed and self.state is not TurnState.CANCELLING:
-            if self._early_end is not None:
-                return []
-            self._early_end = event
-            return [self._arm(fx.DeadlineKind.PROBE)]
-        self._move(_OF_END[event.kind])
-        effects = self._view.thought(event.thought) if event.thought is not None else []
-        # 2026.6.11 keeps a failed run until its second end, and a stopped one for a moment.
-        self._winds_down = event.kind is not ev.EndKind.FINISHED
-        return effects + self._end(
-            endings.ending(event), not self._winds_down, snapshot=event.snapshot
-        )
-
-    def _abort_answered(self, event: ev.AbortAnswered) -> list[fx.Effect]:
-        self._is_abort_under_way = False
-        if event.error is not None or event.aborted:
-            # Refused: the deadline decides. Taken: the run's own end follows, with its last text.
-            return []
-        self._move(Trigger.ABORTED)
-        return self._end(Ending("cancelled", None, None))
-
     def _progress(self, event: ev.RunEvent) -> list[fx.Effect]:
         self.doubts = 0
         effects = self._accepted(Trigger.PROGRESS)
@@ -284,6 +254,8 @@ class Turn(TurnBase):
     def _reported(self, event: ev.RunReported) -> list[fx.Effect]:
         if event.run_id != self.run_at_gateway or (event.is_foreign and self._is_resumed):
             return []  # of the run before the gateway's restart, or of somebody else's after it
+        if self._is_certain_to_go_on(event):
+            event = event._replace(state=ev.RunState.RUNNING)
         if event.state is ev.RunState.UNTOLD and self._may_ask_again():
             return self._ask_again()
         self._probes = 0
@@ -293,22 +265,31 @@ class Turn(TurnBase):
         if (end := self._early_end) is not None:
             end = endings.without_record(end) if event.is_partial else end
             return effects + self._run_ended(end)
+        return effects + self._believe(event)
+
+    def _believe(self, event: ev.RunReported) -> list[fx.Effect]:
+        """What a report means for the turn, beside what it shows."""
         match event.state:
             case ev.RunState.RUNNING:
                 self.doubts = 0
+                self._may_be_cut = False
                 self._move(Trigger.PROBE_RUNNING)
-                return self._taken() + effects + self._view.caught_up(event.snapshot)
+                return self._taken() + self._view.caught_up(event.snapshot)
             case ev.RunState.NOT_TAKEN if self._may_send_again():
-                return effects + self._send_again()
+                return self._send_again()
+            case ev.RunState.NOT_TAKEN if self.state is TurnState.SENT:
+                self._move(Trigger.PROBE_NOT_TAKEN)
+                return self._abort() + self._end(endings.unacknowledged(), is_over=False)
             case ev.RunState.CUT if self.state is TurnState.PROBING:
-                return effects + self._cut(event.resumed_as or self._candidate)
+                return self._cut(event.resumed_as or self._candidate)
             case _ if self._is_doubted_again(event.state):
                 self._move(Trigger.ERRORED)
+                return self._end(endings.denied(), snapshot=event.snapshot)
             case _:
                 self._move(_OF_REPORT[event.state])
         if not self.state.is_final:
-            return effects  # the run's own events went on meanwhile; they know better
-        return effects + self._end(endings.report_ending(event), snapshot=event.snapshot)
+            return []  # the run's own events went on meanwhile; they know better
+        return self._end(endings.report_ending(event), snapshot=event.snapshot)
 
     def run_seen(self, run_id: RunId) -> list[fx.Effect]:
         """A run that nobody here began is at work in the session. After a restart of the gateway
@@ -331,12 +312,6 @@ class Turn(TurnBase):
         effects.append(fx.Follow(resumed_as))
         effects += self._view.resumed(resumed_as)
         return [*effects, self._probe(), self._arm(fx.DeadlineKind.PROBE)]
-
-    def _send_again(self) -> list[fx.Effect]:
-        if self._poison is None:
-            return self._send()
-        self._move(Trigger.ERRORED)
-        return self._end(self._poison)
 
     def _may_send_again(self) -> bool:
         return self.state is TurnState.PROBING and not self._is_acknowledged
@@ -384,13 +359,21 @@ class Turn(TurnBase):
                 self._move(Trigger.DEADLINE)
                 return self._end(endings.refused(reason or GatewayTimeout()))
             case fx.DeadlineKind.ACKNOWLEDGE:
-                self._move(Trigger.DEADLINE)
-                return self._abort() + self._end(endings.unacknowledged(), False)
+                return self._unacknowledged()
             case fx.DeadlineKind.PROBE if self._early_end is not None:
                 self._probes = 0
                 return self._run_ended(endings.without_record(self._early_end))
             case fx.DeadlineKind.RECONNECT | fx.DeadlineKind.PROBE | fx.DeadlineKind.RESUME:
                 self._move(Trigger.DEADLINE)
-                return self._end(endings.lost())
+                return self._end(endings.given_up(kind))
             case _:
                 assert_never(kind)
+
+    def _unacknowledged(self) -> list[fx.Effect]:
+        """Ask for the prompt first. Over a dead link that is not answered either: its own watch
+        ends it, and the prompt waits for the next one."""
+        if not self._is_asked_about:
+            self._is_asked_about = True
+            return [self._probe(), self._arm(fx.DeadlineKind.ACKNOWLEDGE)]
+        self._move(Trigger.DEADLINE)
+        return self._abort() + self._end(endings.untold(), is_over=False)

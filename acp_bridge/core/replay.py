@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from acp_bridge.core.endings import is_guess
 from acp_bridge.core.turn_view import text_of
 from acp_bridge.ids import Json, RunId
 from acp_bridge.wire import updates
@@ -87,11 +88,15 @@ def replay_updates(
 
 def distinct(entries: Iterable[Recorded]) -> list[Recorded]:
     """The entries without what several processes have recorded of one turn: each part of a text
-    once, by its place in it, and one prompt a run, the editor's own rather than the gateway's."""
+    once, by its place in it, and one prompt a run, the editor's own rather than the gateway's.
+
+    A prompt that follows other entries of its run begins the run anew: their beginning was lost,
+    and was found again at the gateway.
+    """
     kept: list[Recorded] = []
     prompts: dict[RunId, int] = {}
     reached: dict[tuple[RunId, str], int] = {}
-    for entry in entries:
+    for entry in _from_their_beginnings(list(entries)):
         if entry.run_id is None:
             kept.append(entry)
         elif entry.kind == "update" and "until" in entry.payload:
@@ -104,6 +109,14 @@ def distinct(entries: Iterable[Recorded]) -> list[Recorded]:
         elif kept[prompts[entry.run_id]].payload.get("source") == "gateway":
             kept[prompts[entry.run_id]] = entry
     return kept
+
+
+def _from_their_beginnings(entries: list[Recorded]) -> list[Recorded]:
+    begun: dict[RunId | None, int] = {}
+    for number, entry in enumerate(entries):
+        if entry.kind == "prompt" and entry.run_id is not None:
+            begun.setdefault(entry.run_id, number)
+    return [e for number, e in enumerate(entries) if number >= begun.get(e.run_id, 0)]
 
 
 def _fresh(run_id: RunId, payload: Json, reached: dict[tuple[RunId, str], int]) -> Json | None:
@@ -131,6 +144,16 @@ def open_runs(entries: Iterable[Recorded]) -> list[RunId]:
         elif entry.kind == "outcome" and entry.run_id in begun:
             begun[entry.run_id] = False
     return [run_id for run_id, is_open in begun.items() if is_open]
+
+
+def runs_given_up(entries: Iterable[Recorded]) -> list[RunId]:
+    """Runs that were answered without knowing their end, oldest first."""
+    ends = {
+        entry.run_id: is_guess(entry.payload)
+        for entry in entries
+        if entry.kind == "outcome" and entry.run_id is not None
+    }
+    return [run_id for run_id, is_given_up in ends.items() if is_given_up]
 
 
 def last_usage(entries: Iterable[Recorded]) -> Json | None:

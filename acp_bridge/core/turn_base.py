@@ -16,6 +16,11 @@ from acp_bridge.core.turn_view import TurnView
 from acp_bridge.ids import Json, RunId, SessionId, SessionKey
 from acp_bridge.wire import updates
 
+_OF_END: Final = {
+    ev.EndKind.FINISHED: Trigger.FINISHED,
+    ev.EndKind.ABORTED: Trigger.ABORTED,
+    ev.EndKind.FAILED: Trigger.ERRORED,
+}
 FOREIGN: Final = "(Another client of this session has sent a prompt.)\n\n"
 
 
@@ -34,6 +39,8 @@ class TurnBase:
         """Whether an earlier process began it."""
         self.is_foreign = False
         """Whether another client's prompt began it: it is only watched."""
+        self._is_hidden = False
+        self._is_told = False
         self._is_recorded = False
         self._has_slot = False
         self._is_link_up = False
@@ -53,6 +60,10 @@ class TurnBase:
         self.run_at_gateway = command.run_id
         """Another one than the turn's, once the gateway has taken its work up again."""
         self._is_cut = False
+        self._may_be_cut = False
+        """Whether the gateway may have been restarted since the run was last known to go on."""
+        self._is_asked_about = False
+        """Whether the gateway was asked for the prompt that it has not acknowledged."""
         self._is_resumed = False
         self._candidate: RunId | None = None
         """A run in the session that may be the turn's own work."""
@@ -89,6 +100,12 @@ class TurnBase:
         is_waited_for = self.state is TurnState.PROBING or self._early_end is not None
         return [self._probe(), *([self._arm(fx.DeadlineKind.PROBE)] if is_waited_for else [])]
 
+    def _is_certain_to_go_on(self, report: ev.RunReported) -> bool:
+        """2026.9.6 feeds another client's prompt into a run, and then names only that as the one in
+        flight. What is at work in the session is this run all the same, without a restart."""
+        is_denied = report.state in (ev.RunState.UNKNOWN, ev.RunState.CUT)
+        return is_denied and report.is_busy and self._is_acknowledged and not self._may_be_cut
+
     def _may_ask_again(self) -> bool:
         return self.state is not TurnState.CANCELLING and 0 < self._probes < endings.MAX_PROBES
 
@@ -101,11 +118,46 @@ class TurnBase:
         news, self._early_news = self._early_news, []
         return [effect for event in news for effect in self._view.progress(event)]
 
-    def watch(self) -> list[fx.Effect]:
-        """Begin to show a turn of another client."""
+    def announced(self, effects: list[fx.Effect]) -> list[fx.Effect]:
+        """What of the effects of a turn is carried out. One of another client is announced when
+        there is something to show of it, and never if it is hidden."""
+        if self._is_untold and not self._is_hidden:
+            self._is_told = any(isinstance(each, fx.Show) for each in effects)
+            effects = [*self._announcement(), *effects] if self._is_told else effects
+        if not self._is_untold:
+            return effects
+        return [each for each in effects if not isinstance(each, fx.Show | fx.Record | fx.Tell)]
+
+    @property
+    def _is_untold(self) -> bool:
+        return self.is_foreign and not self._is_told
+
+    def _announcement(self) -> list[fx.Effect]:
         update = updates.message_chunk(FOREIGN, f"{self.run_id}:note")
         mark = {"acpBridge": {"from": "another client", "runId": self.run_id}}
         return [fx.Record("prompt", self._prompt), fx.Tell({**update, "_meta": mark})]
+
+    # --- sending -------------------------------------------------------------------------
+
+    def _send(self) -> list[fx.Effect]:
+        self._move(Trigger.SENT)
+        self.is_over = self._is_asked_about = False
+        self._sends += 1
+        return [fx.Send(self.command), self._arm(fx.DeadlineKind.ACKNOWLEDGE)]
+
+    def _send_again(self) -> list[fx.Effect]:
+        if self._poison is None:
+            return self._send()
+        self._move(Trigger.ERRORED)
+        return self._end(self._poison)
+
+    def _deferred(self) -> list[fx.Effect]:
+        self._move(Trigger.DEFERRED)
+        self.is_over = True
+        if self.state is TurnState.CANCELLED:
+            return self._settle(fx.Answer("cancelled"))
+        self._resends += 1
+        return [self._arm(fx.DeadlineKind.RESEND, self._resends)]
 
     # --- endings -------------------------------------------------------------------------
 
@@ -119,13 +171,35 @@ class TurnBase:
         effects += self._view.close(failed=self.state is not TurnState.DONE, snapshot=snapshot)
         if how.notice and not (was_cancelled and self._is_cancel_wanted):
             effects += self._view.notice(how.notice)
-        elif self._view.is_empty and self.state is TurnState.DONE:
+        elif self._view.is_empty and self.state is TurnState.DONE and not self.is_foreign:
             effects += self._view.notice(endings.NO_REPLY)
         if was_cancelled:
             return effects + self._settle(fx.Answer("cancelled"))
         if how.error is not None:
             return effects + self._settle(fx.Reject(how.error))
         return effects + self._settle(fx.Answer(how.stop_reason or "end_turn"))
+
+    def _run_ended(self, event: ev.RunEnded) -> list[fx.Effect]:
+        if self._is_probed and self.state is not TurnState.CANCELLING:
+            if self._early_end is not None:
+                return []
+            self._early_end = event
+            return [self._arm(fx.DeadlineKind.PROBE)]
+        self._move(_OF_END[event.kind])
+        effects = self._view.thought(event.thought) if event.thought is not None else []
+        # 2026.6.11 keeps a failed run until its second end, and a stopped one for a moment.
+        self._winds_down = event.kind is not ev.EndKind.FINISHED
+        return effects + self._end(
+            endings.ending(event), not self._winds_down, snapshot=event.snapshot
+        )
+
+    def _abort_answered(self, event: ev.AbortAnswered) -> list[fx.Effect]:
+        self._is_abort_under_way = False
+        if event.error is not None or event.aborted:
+            # Refused: the deadline decides. Taken: the run's own end follows, with its last text.
+            return []
+        self._move(Trigger.ABORTED)
+        return self._end(Ending("cancelled", None, None))
 
     def _settle(self, answer: fx.Answer | fx.Reject) -> list[fx.Effect]:
         outcome = fx.Record("outcome", endings.outcome(answer))

@@ -171,15 +171,57 @@ async def test_a_cancel_while_the_link_is_down_is_answered_and_aborts_over_the_n
         assert len(talk.commands(AbortRun)) == 1
 
 
-async def test_a_gateway_that_never_acknowledges_fails_the_prompt_and_hears_an_abort() -> None:
+@pytest.mark.parametrize("is_answered", [True, False])
+async def test_a_gateway_that_never_acknowledges_fails_the_prompt_and_hears_an_abort(
+    is_answered: bool,
+) -> None:
     async with conversation() as talk:
         session = await talk.session()
         answer = talk.send(session)
-        await talk.started()
+        run = (await talk.started()).run_id
         talk.clock.advance(60.0)
+        assert [probe.run_id for probe in talk.commands(ProbeRun)] == [run]
+        if is_answered:
+            await talk.gateway.emit(ev.RunReported(run, ev.RunState.NOT_TAKEN))
+        talk.clock.advance(59.0)
+        assert answer.is_answered is is_answered
+        talk.clock.advance(1.0)
 
-        assert isinstance(await answer.failure(), GatewayTimeout)
+        error = GatewayTimeout if is_answered else OutcomeUnknown
+        assert isinstance(await answer.failure(), error)
         assert len(talk.commands(AbortRun)) == 1
+        assert len(talk.commands(StartRun)) == 1
+
+
+async def test_a_prompt_into_a_dead_link_waits_for_the_next_one() -> None:
+    async with conversation() as talk:
+        session = await talk.session()
+        answer = talk.send(session)
+        run = (await talk.started()).run_id
+        talk.clock.advance(64.0)
+        await talk.gateway.down()  # its watch has noticed
+        talk.clock.advance(600.0)
+        await talk.gateway.up()
+        await talk.gateway.emit(ev.RunReported(run, ev.RunState.NOT_TAKEN))
+        assert len(talk.commands(StartRun)) == 2
+        await talk.gateway.emit(ev.RunEnded(run, ev.EndKind.FINISHED, "done"))
+        assert await answer.stop_reason() == "end_turn"
+
+
+@pytest.mark.parametrize("state", [ev.RunState.RUNNING, ev.RunState.FINISHED])
+async def test_a_lost_acknowledgement_is_made_good(state: ev.RunState) -> None:
+    async with conversation() as talk:
+        session = await talk.session()
+        answer = talk.send(session)
+        run = (await talk.started()).run_id
+        talk.clock.advance(60.0)
+        await talk.gateway.emit(ev.RunReported(run, state, "so far"))
+        if state is ev.RunState.RUNNING:
+            talk.clock.advance(600.0)
+            await talk.gateway.emit(ev.RunEnded(run, ev.EndKind.FINISHED, "so far so good"))
+        assert await answer.stop_reason() == "end_turn"
+        assert talk.text(session).startswith("so far")
+        assert talk.commands(AbortRun) == []
 
 
 async def test_a_link_that_stays_down_ends_in_outcome_unknown() -> None:

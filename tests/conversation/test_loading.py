@@ -25,6 +25,7 @@ from acp_bridge.errors import (
     GatewayUnreachable,
     HistoryUnavailable,
     InvalidParams,
+    OutcomeUnknown,
     SessionNotFound,
 )
 from acp_bridge.ids import Json, RunId, SessionId, SessionKey, ToolCallId
@@ -200,6 +201,38 @@ async def test_a_turn_that_ended_meanwhile_shows_its_end_once() -> None:
             await load(talk, session)
             assert "".join(texts(talk)) == "hiHello world"
             assert talk.commands(StartRun) == []
+
+
+@pytest.mark.requirement("C047")
+async def test_a_turn_that_was_given_up_is_taken_up_again_if_it_runs_or_has_ended() -> None:
+    ledger = MemoryLedger()
+    async with conversation(ledger=ledger) as talk:
+        session = await talk.session()
+        answer = talk.send(session, "question")
+        run = (await talk.started()).run_id
+        await talk.gateway.emit(ev.TextProgress(run, "Hello", False, "Hello"))
+        await talk.gateway.down()
+        talk.clock.advance(1_800)
+        assert isinstance(await answer.failure(), OutcomeUnknown)
+        assert "--reconnect-window" in talk.text(session)
+        await talk.gateway.up()
+
+        talk.gateway.answers[ReadTranscript] = told(past(run, "question", ""), running=run)
+        await load(talk, session)
+        await talk.settle()
+        assert [probe.run_id for probe in talk.commands(ProbeRun)] == [run]
+        await talk.gateway.emit(ev.RunReported(run, ev.RunState.RUNNING, "Hello wor"))
+        await talk.gateway.emit(ev.RunEnded(run, ev.EndKind.FINISHED, "Hello world"))
+        await talk.settle()
+        assert talk.text(session).endswith("ld")
+
+    async with conversation(ledger=ledger) as later:
+        done = told(past(run, "question", "Hello world"))
+        later.gateway.answers[ReadTranscript] = done
+        await load(later, session)
+        assert later.commands(ProbeRun) == []
+        assert sum("world" in text or text == " world" for text in texts(later)) == 1
+        assert later.text(session).count("Hello") == 1
 
 
 async def test_a_turn_that_nobody_knows_is_called_interrupted_each_time() -> None:

@@ -59,6 +59,28 @@ async def test_a_foreign_turn_is_not_shown_if_that_is_not_wanted() -> None:
         assert talk.text(session) == ""
 
 
+@pytest.mark.requirement("C089")
+@pytest.mark.parametrize("is_shown", [True, False])
+async def test_a_prompt_waits_for_a_foreign_turn_that_has_said_nothing_and_is_not_told_of(
+    is_shown: bool,
+) -> None:
+    options = SessionOptions(prefix_cwd=False, shows_foreign=is_shown)
+    async with conversation(options=options) as talk:
+        session = await talk.session()
+        await talk.gateway.emit(ev.RunSeen(THEIRS, key_of(session)))
+        answer = talk.send(session, "mine")
+        await talk.settle()
+        assert talk.commands(StartRun) == []
+        await talk.gateway.emit(finished(THEIRS))
+        run = (await talk.started()).run_id
+        await talk.gateway.emit(finished(run, "mine"))
+        assert await answer.stop_reason() == "end_turn"
+        assert talk.text(session) == "mine"
+        replay = talk.ledger.read(session)
+        assert replay is not None
+        assert THEIRS not in {entry.run_id for entry in replay.entries}
+
+
 async def test_a_turn_of_another_session_is_not_shown() -> None:
     async with conversation() as talk:
         session = await talk.session()

@@ -160,6 +160,41 @@ async def test_a_silent_run_that_the_gateway_denies_twice_is_lost(state: ev.RunS
         assert len(talk.commands(StartRun)) == 1
 
 
+@pytest.mark.requirement("C030", "C089")
+@pytest.mark.parametrize("state", [ev.RunState.UNKNOWN, ev.RunState.CUT])
+async def test_a_silent_run_is_not_lost_while_the_gateway_works_in_its_session(
+    state: ev.RunState,
+) -> None:
+    """2026.9.6 names the run of another client's prompt, which it feeds into this one."""
+    async with conversation() as talk:
+        session, run, answer = await running(talk)
+        for _ in range(4):
+            talk.clock.advance(60)
+            await talk.gateway.emit(ev.RunReported(run, state, is_busy=True))
+        await talk.gateway.emit(finished(run, "one, two"))
+        assert await answer.stop_reason() == "end_turn"
+        assert talk.text(session) == "one, two"
+
+
+@pytest.mark.parametrize("boot", ["boot-1", "boot-2"])
+async def test_only_a_gateway_that_was_not_restarted_is_believed_to_work_on_the_run(
+    boot: str,
+) -> None:
+    async with conversation(link=False) as talk:
+        await talk.gateway.up(boot_id="boot-1")
+        _, run, answer = await running(talk)
+        await talk.gateway.down()
+        await talk.gateway.up(boot_id=boot)
+        await talk.gateway.emit(ev.RunReported(run, ev.RunState.CUT, "one", is_busy=True))
+        talk.clock.advance(25)
+        if boot == "boot-1":
+            assert not answer.is_answered
+            await talk.gateway.emit(finished(run, "one, two"))
+            assert await answer.stop_reason() == "end_turn"
+        else:
+            assert isinstance(await answer.failure(), OutcomeUnknown)
+
+
 async def test_one_denial_is_forgotten_when_the_run_says_something() -> None:
     async with conversation() as talk:
         _, run, answer = await running(talk)

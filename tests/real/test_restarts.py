@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from acp_bridge.core.endings import lost
+from acp_bridge.core.effects import DeadlineKind
+from acp_bridge.core.endings import given_up
 from acp_bridge.core.turn_view import RESUMED
 from tests.real.conftest import TURN, Bridge
 from tests.real.fake_model import FakeModel
@@ -76,7 +77,7 @@ async def test_a_text_that_a_killed_gateway_cut_goes_on_or_is_said_to_be_lost(
         before, _, after = said(turn.updates).partition("slow-0")[2].partition("slow-0")
         if gateway.is_old:
             assert how == "outcome_unknown"
-            assert notices(turn.updates) == [lost().notice]
+            assert notices(turn.updates) == [given_up(DeadlineKind.RESUME).notice]
             assert (asked_model(model, mark), await taken(gateway, session, mark)) == (1, 0)
         else:
             assert how == "end_turn"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from acp_bridge.core.heal import GAP, Addition, additions
-from acp_bridge.core.replay import Recorded, replay_updates
+from acp_bridge.core.heal import ADDED, GAP, LATER, Addition, additions
+from acp_bridge.core.replay import Recorded, distinct, replay_updates, runs_given_up
 from acp_bridge.core.transcript import (
     PastTurn,
     SaidText,
@@ -15,6 +15,7 @@ from acp_bridge.core.transcript import (
     Transcript,
     UsedTool,
 )
+from acp_bridge.errors import BridgeError, GatewayTimeout, OutcomeUnknown, RunFailed, to_jsonrpc
 from acp_bridge.ids import Json, RunId, ToolCallId
 from acp_bridge.wire import updates
 
@@ -100,6 +101,44 @@ def test_the_rest_of_a_turn_that_ended_unheard_is_added_once() -> None:
 
     again = entries + [each.record for each in heal(entries, told)]
     assert heal(again, told) == []
+
+
+@pytest.mark.requirement("C047", "C063")
+@pytest.mark.parametrize("error", [OutcomeUnknown(), GatewayTimeout()])
+def test_a_turn_that_was_given_up_gets_its_rest_once_and_says_where_from(
+    error: BridgeError,
+) -> None:
+    given_up = [
+        *recorded("r1", "hi", "Hello wor", ended=False),
+        entry("update", updates.message_chunk("lost", "r1:notice:end"), "r1"),
+        entry("outcome", {"error": to_jsonrpc(error)}, "r1"),
+    ]
+    told = transcript(past("r1", "hi", SaidText("Hello world. ")))
+    assert healed(given_up, told) == ["hi", "Hello wor", "lost", f"\n\n{LATER}\n\n", "ld."]
+
+    again = given_up + [each.record for each in heal(given_up, told)]
+    assert heal(again, told) == []
+    assert runs_given_up(given_up) == ["r1"]
+    assert runs_given_up(again) == []
+
+
+def test_a_turn_that_failed_as_the_gateway_said_gets_nothing() -> None:
+    failed = recorded("r1", "hi", "Hel", ended=False)
+    failed.append(entry("outcome", {"error": to_jsonrpc(RunFailed("broken"))}, "r1"))
+    assert heal(failed, transcript(past("r1", "hi", SaidText("Hello")))) == []
+
+
+@pytest.mark.requirement("C063")
+def test_a_turn_whose_beginning_was_lost_with_its_ledger_is_taken_from_the_gateway() -> None:
+    rest = {**updates.message_chunk("ld.", "r2:text:0"), "offset": 9, "until": 12}
+    tail = [entry("update", rest, "r2"), entry("outcome", {"stop_reason": "end_turn"}, "r2")]
+    told = transcript(
+        past("r1", "before", SaidText("yes")), past("r2", "hi", SaidText("Hello world."))
+    )
+    added = [each.record for each in heal(tail, told)]
+    shown = shown_texts(distinct(tail + added))
+    assert [text for text in shown if text != ADDED] == ["before", "yes", "hi", "Hello world."]
+    assert heal(tail + added, told) == []
 
 
 def test_a_turn_that_still_runs_is_left_to_come_live() -> None:

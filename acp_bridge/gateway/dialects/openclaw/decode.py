@@ -40,6 +40,7 @@ from acp_bridge.gateway.dialects.openclaw.frames import (
     as_text,
 )
 from acp_bridge.gateway.dialects.openclaw.options import row_to_event
+from acp_bridge.gateway.dialects.openclaw.refusals import is_for_restart
 from acp_bridge.gateway.dialects.openclaw.streams import agent_event, tool_event
 from acp_bridge.ids import ApprovalId, Json, RunId, SessionKey, ToolCallId
 
@@ -85,6 +86,8 @@ def failure_to_event(
 ) -> GatewayEvent:
     """How a run command failed."""
     match command:
+        case StartRun() if is_for_restart(error):
+            return RunDeferred(command.run_id)
         case StartRun():
             return RunRefused(command.run_id, error)
         case AbortRun():
@@ -153,8 +156,19 @@ def _expires_in(payload: Json, server_ms: float | None) -> float | None:
     return None if expires is None or now is None else max(0.0, (expires - now) / 1000)
 
 
-def run_seen(payload: Json) -> RunSeen | None:
+def is_beginning(frame: Event) -> bool:
+    """Whether an event tells that a run is at work, before it has anything to show."""
+    if frame.name == "chat":
+        return frame.payload.get("state") == "status"
+    phase = as_object(frame.payload.get("data")).get("phase")
+    return frame.payload.get("stream") == "lifecycle" and phase == "start"
+
+
+def run_seen(frame: Event) -> RunSeen | None:
     """Whose event it is."""
+    if frame.name not in ("chat", "agent"):
+        return None
+    payload = frame.payload
     run_id, key = as_text(payload.get("runId")), as_text(payload.get("sessionKey"))
     return RunSeen(RunId(run_id), SessionKey(key)) if run_id and key else None
 

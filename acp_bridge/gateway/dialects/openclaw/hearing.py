@@ -12,7 +12,7 @@ from acp_bridge.core.events import (
     ToolProgress,
     ToolStarted,
 )
-from acp_bridge.gateway.dialects.openclaw.decode import event_to_events, run_seen
+from acp_bridge.gateway.dialects.openclaw.decode import event_to_events, is_beginning, run_seen
 from acp_bridge.gateway.dialects.openclaw.frames import Event
 from acp_bridge.gateway.dialects.openclaw.streams import lifecycle_error
 from acp_bridge.ids import RunId, SessionKey
@@ -38,7 +38,7 @@ class Hearing:
             self._causes[error[0]] = error[1]
         events = event_to_events(frame)
         kept = [self._with_cause(frame, each) for each in events if self._is_new(frame, each)]
-        if events and frame.name in ("chat", "agent") and (seen := run_seen(frame.payload)):
+        if (events or is_beginning(frame)) and (seen := run_seen(frame)):
             if seen.run_id not in self._known_runs:
                 kept.insert(0, seen)
             self._known_runs.add(seen.run_id)

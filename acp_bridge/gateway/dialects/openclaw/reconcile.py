@@ -189,6 +189,8 @@ def _report(
         stop_reason=end.stop_reason if end and state is RunState.FINISHED else None,
         resumed_as=transcript.resumed_as,
         is_foreign=transcript.is_foreign,
+        is_busy=as_object(as_object(answers.history).get("sessionInfo")).get("hasActiveRun")
+        is True,
         is_partial=answers.history is None or _is_partial(transcript),
         parts=read_parts(transcript.rows, failed_calls(as_object(answers.history))),
     )

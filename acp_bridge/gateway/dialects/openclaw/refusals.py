@@ -10,6 +10,7 @@ import re
 
 from acp_bridge.errors import (
     AuthenticationFailed,
+    BridgeError,
     GatewayError,
     GatewayRefused,
     GatewayUnreachable,
@@ -24,6 +25,8 @@ from acp_bridge.ids import Json
 
 _MISSING_SCOPE = re.compile(r"\bmissing scope: (?P<scope>[\w.-]+)")
 
+_FOR_RESTART = ("gateway-restarting", "gateway-suspending")
+
 _HOW_TO_GIVE = {
     "token": "Give it with --token-file or ACP_BRIDGE_TOKEN.",
     "password": "Give it with --password-file or ACP_BRIDGE_PASSWORD.",
@@ -34,6 +37,13 @@ def details_code(error: GatewayError) -> str | None:
     """The gateway's ``error.details.code`` behind ``error``, if it sent one."""
     gateway = as_object(error.data.get("gateway"))
     return as_text(as_object(gateway.get("details")).get("code"))
+
+
+def is_for_restart(error: BridgeError) -> bool:
+    """Whether the gateway takes nothing new since it is about to be restarted (2026.9.6 winds down
+    for up to five minutes)."""
+    gateway = as_object(error.data.get("gateway"))
+    return as_object(gateway.get("details")).get("reason") in _FOR_RESTART
 
 
 def handshake_refusal(error: Json, opening: Opening) -> GatewayError:

@@ -18,6 +18,8 @@ from acp_bridge.gateway.dialects.openclaw.decode import (
     session_to_event,
 )
 from acp_bridge.gateway.dialects.openclaw.frames import Event
+from acp_bridge.gateway.dialects.openclaw.hearing import Hearing
+from acp_bridge.gateway.dialects.openclaw.refusals import request_refusal
 from acp_bridge.ids import ApprovalId, Json, RunId, SessionKey, ToolCallId
 
 RUN, KEY = RunId("run-1"), SessionKey("agent:main:work")
@@ -202,6 +204,32 @@ def test_each_failed_command_fails_in_its_own_way() -> None:
     assert failure_to_event(SEND, error) == ev.RunRefused(RUN, error)
     assert failure_to_event(AbortRun(RUN, KEY), error) == ev.AbortAnswered(RUN, False, error)
     assert failure_to_event(answer, error) == ev.PermissionSettled(ApprovalId("a"), error)
+
+
+@pytest.mark.parametrize("reason", ["gateway-restarting", "gateway-suspending", "other", None])
+def test_a_prompt_that_comes_while_the_gateway_winds_down_is_put_off(reason: str | None) -> None:
+    error = request_refusal("chat.send", {"code": "UNAVAILABLE", "details": {"reason": reason}})
+    event = failure_to_event(StartRun(RUN, KEY, "hi"), error)
+    is_put_off = reason in ("gateway-restarting", "gateway-suspending")
+    assert event == (ev.RunDeferred(RUN) if is_put_off else ev.RunRefused(RUN, error))
+
+
+@pytest.mark.parametrize(
+    ("frame", "expected"),
+    [
+        (Event("chat", {"state": "status", "phase": "preparing_context"}), True),
+        (Event("agent", {"stream": "lifecycle", "data": {"phase": "start"}}), True),
+        (Event("agent", {"stream": "lifecycle", "data": {"phase": "end"}}), False),
+        (Event("agent", {"stream": "run_status", "data": {"phase": "start"}}), False),
+        (Event("health", {"state": "status"}), False),
+    ],
+)
+def test_a_run_of_another_client_is_noticed_when_it_begins(frame: Event, expected: bool) -> None:
+    frame.payload.update(runId="theirs", sessionKey=KEY)
+    seen = [ev.RunSeen(RunId("theirs"), KEY)] if expected else []
+    hearing = Hearing()
+    assert hearing.events(frame) == seen
+    assert hearing.events(frame) == []
 
 
 def test_an_approval_request_tells_all_that_a_person_needs() -> None:
