@@ -157,6 +157,7 @@ class TurnBase:
         if self.state is TurnState.CANCELLED:
             return self._settle(fx.Answer("cancelled"))
         self._resends += 1
+        self._sends -= 1  # it was answered, and is to blame for nothing
         return [self._arm(fx.DeadlineKind.RESEND, self._resends)]
 
     # --- endings -------------------------------------------------------------------------

@@ -158,6 +158,27 @@ async def test_a_gateway_that_is_told_to_stop_finishes_the_turn_or_it_is_said_to
         await same_later(editor, session, tmp_path, turns)
 
 
+async def test_a_prompt_that_comes_while_the_gateway_winds_down_is_answered_after_its_start(
+    bridge: Bridge, running: RunningGateway, model: FakeModel, tmp_path: Path
+) -> None:
+    prompt, mark = marked("fake:say later")
+    async with bridge() as editor:
+        session = await editor.open(tmp_path)
+        params = {"cwd": str(tmp_path), "mcpServers": []}
+        other = (await editor.call("session/new", params).result(TURN))["sessionId"]
+        warm = editor.prompt(other, "fake:say warm")
+        assert await warm.stop_reason(TURN) == "end_turn"
+        await editor.prompt(session, SLOW).shows("slow-3", TURN)
+        stopping = asyncio.create_task(asyncio.to_thread(running.stop, TURN))
+        await asyncio.sleep(1.0)  # 2026.9.6 finishes what runs, and takes nothing new meanwhile
+        late = editor.prompt(other, prompt)
+        assert await stopping
+        await asyncio.to_thread(running.start)
+        assert await late.stop_reason(RESTARTED) == "end_turn"
+        assert said(late.updates) == f"later {mark}"
+        assert (asked_model(model, mark), await taken(running.gateway, other, mark)) == (1, 1)
+
+
 @pytest.mark.xdist_group(OPENCLAW_VERSIONS[0])
 async def test_a_session_goes_on_under_its_id_when_the_gateway_is_upgraded(
     parts: Parts, model: FakeModel, tmp_path: Path

@@ -129,6 +129,17 @@ def test_a_prompt_that_was_never_taken_is_sent_at_most_three_times() -> None:
     assert [type(e.error) for e in effects if isinstance(e, fx.Reject)] == [LinkLost]
 
 
+def test_a_prompt_that_was_put_off_again_and_again_is_not_blamed_for_the_loss_of_the_link() -> None:
+    turn = sent()
+    for _ in range(5):
+        put_off = turn.handle(ev.RunDeferred(RUN))
+        assert fx.Send(turn.command) in fired(turn, put_off, fx.DeadlineKind.RESEND)
+    turn.link_lost()
+    turn.link_up()
+
+    assert fx.Send(turn.command) in turn.handle(report(ev.RunState.NOT_TAKEN))
+
+
 def test_an_approval_that_is_listed_again_after_its_end_is_not_asked_again() -> None:
     turn = running()
     asked = ev.PermissionAsked(
