@@ -254,6 +254,8 @@ class PermissionAsked(NamedTuple):
     expires_in: float | None
     """Seconds from now until the gateway gives up."""
     warning: str | None = None
+    waited: float = 0.0
+    """Seconds since the gateway began to wait for it; of one that is told of afterwards."""
 
 
 class PermissionClosed(NamedTuple):

@@ -121,6 +121,7 @@ def approval_to_event(payload: Json, server_ms: float | None) -> PermissionAsked
         allowed=tuple(d for d in as_list(request.get("allowedDecisions")) if isinstance(d, str)),
         expires_in=_expires_in(payload, server_ms),
         warning=as_text(request.get("warningText")),
+        waited=_waited(payload, server_ms),
     )
 
 
@@ -154,6 +155,11 @@ def _expires_in(payload: Json, server_ms: float | None) -> float | None:
     expires = as_count(payload.get("expiresAtMs"))
     now = server_ms if server_ms is not None else as_count(payload.get("createdAtMs"))
     return None if expires is None or now is None else max(0.0, (expires - now) / 1000)
+
+
+def _waited(payload: Json, server_ms: float | None) -> float:
+    created = as_count(payload.get("createdAtMs"))
+    return 0.0 if created is None or server_ms is None else max(0.0, (server_ms - created) / 1000)
 
 
 def is_beginning(frame: Event) -> bool:
