@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from acp_bridge.core.transcript import Part
 from acp_bridge.errors import BridgeError
@@ -173,6 +173,10 @@ class EndKind(StrEnum):
     FINISHED = "finished"
     ABORTED = "aborted"
     FAILED = "failed"
+
+
+SESSION_CONFLICT: Final = "session_conflict"
+"""A kind of error: the gateway is at odds with itself over the session, and did not begin."""
 
 
 class RunEnded(NamedTuple):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import assert_never
+from typing import Final, assert_never
 
 from acp_bridge.core.commands import AbortRun, AnswerPermission, StartRun
 from acp_bridge.core.events import (
+    SESSION_CONFLICT,
     AbortAnswered,
     EndKind,
     GatewayEvent,
@@ -43,6 +44,9 @@ from acp_bridge.gateway.dialects.openclaw.options import row_to_event
 from acp_bridge.gateway.dialects.openclaw.refusals import is_for_restart
 from acp_bridge.gateway.dialects.openclaw.streams import agent_event, tool_event
 from acp_bridge.ids import ApprovalId, Json, RunId, SessionKey, ToolCallId
+
+_CONFLICT: Final = "reply session initialization conflicted"
+"""What 2026.6.11 says, and only in words, of a session whose record it has in two versions."""
 
 
 def event_to_events(event: Event) -> list[GatewayEvent]:
@@ -237,12 +241,16 @@ def _failed(run_id: RunId, payload: Json) -> RunEnded:
     # The message of a failed run is the error once more, not the run's text.
     names = ("errorMessage", "errorKind", "errorDetail", "stopReason")
     why = as_object(payload.get("errorDetail"))  # 2026.9.6 says the kind there, and finer
+    kind = as_text(payload.get("errorKind")) or as_text(why.get("failoverReason"))
+    error = as_text(payload.get("errorMessage")) or message_text(payload.get("message"))
+    if kind in (None, "unknown") and _CONFLICT in (error or ""):
+        kind = SESSION_CONFLICT
     return RunEnded(
         run_id,
         EndKind.FAILED,
         stop_reason=stop_reason(payload.get("stopReason")),
-        error=as_text(payload.get("errorMessage")) or message_text(payload.get("message")),
-        error_kind=as_text(payload.get("errorKind")) or as_text(why.get("failoverReason")),
+        error=error,
+        error_kind=kind,
         detail={name: payload[name] for name in names if name in payload},
     )
 
