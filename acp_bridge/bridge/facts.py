@@ -7,11 +7,11 @@ import logging
 from collections.abc import Iterable
 
 from acp_bridge.core import events as ev
-from acp_bridge.core.commands import DescribeSession, SessionFacts
+from acp_bridge.core.commands import DescribeSession, ListSessions, SessionFacts
 from acp_bridge.core.effects import Record
 from acp_bridge.core.ports import Entry, Outbox
 from acp_bridge.core.prompt import PREFIX
-from acp_bridge.core.sessions import Session, Sessions
+from acp_bridge.core.sessions import Session, Sessions, canonical_key
 from acp_bridge.errors import BridgeError
 from acp_bridge.gateway.port import Gateway
 from acp_bridge.ids import Json, SessionId
@@ -20,6 +20,8 @@ from acp_bridge.wire import updates
 log = logging.getLogger(__name__)
 
 FACTS_TIMEOUT = 5.0
+PAGE = 50
+"""Sessions that are listed for the title of one; those used last come first."""
 
 
 class Facts:
@@ -59,11 +61,30 @@ class Facts:
             return
         if facts is None or self._sessions.find(session.session_id) is not session:
             return
-        title = facts.title
+        self._show_title(session, facts.title)
+        self._show_usage(session, facts.used_tokens, facts.context_tokens, facts.cost_usd)
+        if session.title is None:
+            await self._ask_for_title(session)
+
+    async def _ask_for_title(self, session: Session) -> None:
+        """What a list calls the session, which may be what its first prompt said; the session's
+        own facts do not tell that."""
+        try:
+            rows: list[SessionFacts] = (
+                await self._gateway.request(ListSessions(0, PAGE), timeout=FACTS_TIMEOUT) or []
+            )
+        except BridgeError as error:
+            log.debug("no title", extra={"fields": {"why": error.code}})
+            return
+        wanted = canonical_key(session.session_key, None)
+        found = (row.title for row in rows if canonical_key(row.session_key, None) == wanted)
+        if session.title is None and self._sessions.find(session.session_id) is session:
+            self._show_title(session, next(found, None))
+
+    def _show_title(self, session: Session, title: str | None) -> None:
         if title and not title.startswith(PREFIX) and title != session.title:
             self.name(session, title)
             self._show(session, updates.session_info(title, None))
-        self._show_usage(session, facts.used_tokens, facts.context_tokens, facts.cost_usd)
 
     def _show_usage(
         self, session: Session, used: int | None, size: int | None, cost: float | None

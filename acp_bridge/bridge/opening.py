@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from acp_bridge.bridge.options import Pickers, Reading
@@ -22,6 +22,7 @@ from acp_bridge.core.effects import Record
 from acp_bridge.core.heal import Addition, additions
 from acp_bridge.core.live_turn import Turn
 from acp_bridge.core.ports import Entry, Outbox
+from acp_bridge.core.prompt import prompt_title
 from acp_bridge.core.replay import (
     INTERRUPTED,
     Recorded,
@@ -172,6 +173,9 @@ class Opener:
             self._tell(session, usage)
         if is_offline and found.replay is not None:
             self._tell(session, updates.message_chunk(OFFLINE, f"{self._new_id()}:bridge"))
+        if session.title is None and (title := _first_prompt(shown)):
+            session.title = title
+            self._put(session, Recorded("title", {"title": title}, None, 0), None)
         self._close_lost(session, [run_id for run_id in begun if run_id not in running])
         self._join(session, entries, running)
         return session, reading
@@ -352,3 +356,13 @@ class Opener:
                 session.session_id, run_id, session.session_key, cwd=session.cwd, shown=shown
             )
             self._prompting.join(turn)
+
+
+def _first_prompt(shown: Iterable[Json]) -> str | None:
+    """A title after the first prompt of a history, as far back as it goes."""
+    prompts = (u["content"] for u in shown if u["sessionUpdate"] == "user_message_chunk")
+    return next((title for title in map(_title_of, prompts) if title), None)
+
+
+def _title_of(block: Json) -> str | None:
+    return prompt_title([block])

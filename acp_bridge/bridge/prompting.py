@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from acp_bridge.bridge.approvals import Approvals
 from acp_bridge.bridge.outbox_items import update_message
 from acp_bridge.bridge.stalls import StallWatch
 from acp_bridge.bridge.timing import Clock, Deadlines, Timer
@@ -66,7 +67,7 @@ class Prompting:
         self._timers: dict[RunId, Timer] = {}
         self._asks: dict[ApprovalId, tuple[Turn, Ask]] = {}
         self._expiries: dict[ApprovalId, Timer] = {}
-        self._approvals: dict[ApprovalId, Turn] = {}
+        self._approvals = Approvals(clock)
         self._unconfirmed: set[ApprovalId] = set()
         """Questions from before a reconnect of which the gateway has not said that they wait."""
         self._answer_waiters: list[asyncio.Future[None]] = []
@@ -176,6 +177,8 @@ class Prompting:
         for turn in self.turns:
             self._stalls.heard(turn.run_id)
             self.carry_out(turn, turn.link_up(is_same_gateway=is_same))
+        for turn in self._approvals.turns():
+            self.carry_out(turn, turn.permissions.deny_left())
 
     def link_lost(self, event: ev.LinkLost) -> None:
         """The connection is gone."""
@@ -230,9 +233,9 @@ class Prompting:
             self._stalls.heard(run_id)
 
     def permission_asked(self, asked: ev.PermissionAsked, turn: Turn) -> None:
-        """An approval that belongs to this turn."""
-        self._approvals[asked.approval_id] = turn
-        self.carry_out(turn, turn.permission_asked(asked))
+        """An approval that seems to belong to this turn."""
+        if self._approvals.take(asked, turn):
+            self.carry_out(turn, turn.permission_asked(asked))
 
     def permission_event(
         self, event: ev.PermissionClosed | ev.PermissionSettled | ev.ApprovalsListed
@@ -241,11 +244,13 @@ class Prompting:
         decision was answered; or, after a reconnect, which ones still wait."""
         if isinstance(event, ev.ApprovalsListed):
             gone, self._unconfirmed = self._unconfirmed - event.waiting, set()
-            for turn, approval_id in [(self._approvals.get(each), each) for each in sorted(gone)]:
+            for turn, approval_id in [
+                (self._approvals.turn_of(each), each) for each in sorted(gone)
+            ]:
                 if turn is not None:
                     self.carry_out(turn, turn.permissions.gone(approval_id))
             return
-        turn = self._approvals.pop(event.approval_id, None)
+        turn = self._approvals.settled(event.approval_id)
         if turn is None:
             return
         if isinstance(event, ev.PermissionSettled):
@@ -264,6 +269,7 @@ class Prompting:
         if isinstance(send.command, StartRun):
             self._own_runs.add(turn.run_id)
             self._stalls.heard(turn.run_id)
+            self._approvals.turn_sent(turn)
         self._gateway.submit(send.command)
 
     def _show(self, turn: Turn, show: fx.Show) -> None:
@@ -296,7 +302,8 @@ class Prompting:
             done = partial(self._recorded, turn)
         entry = self._entry(turn, record)
         if record.kind in ("permission", "decision"):  # perhaps asked by two processes at once
-            entry = entry._replace(key=f"{record.kind}:{record.payload['approvalId']}")
+            again = ":corrected" if record.payload.get("corrects") else ""
+            entry = entry._replace(key=f"{record.kind}:{record.payload['approvalId']}{again}")
         self._outbox.put_record(entry, done)
 
     def _recorded(self, turn: Turn) -> None:
@@ -382,8 +389,7 @@ class Prompting:
 
     def _release(self, turn: Turn) -> None:
         self._stalls.forget(turn.run_id)
-        for approval_id in [key for key, owner in self._approvals.items() if owner is turn]:
-            del self._approvals[approval_id]
+        self._approvals.release(turn)
         following = self.turns.release(turn)
         if following is not None:
             self.carry_out(following, following.grant_slot())

@@ -9,7 +9,13 @@ from __future__ import annotations
 from typing import Final, NamedTuple, assert_never
 
 from acp_bridge.core.effects import Answer, DeadlineKind, Reject
-from acp_bridge.core.events import EndKind, RunEnded, RunReported, RunState
+from acp_bridge.core.events import (
+    SESSION_CONFLICT,
+    EndKind,
+    RunEnded,
+    RunReported,
+    RunState,
+)
 from acp_bridge.errors import (
     BridgeError,
     GatewayTimeout,
@@ -54,6 +60,10 @@ _HINTS: Final = {
     "billing": "The gateway's account with the model provider cannot pay; check it there.",
     "overloaded": "The model provider is overloaded; wait a little and send the prompt again.",
     "model_not_found": "The gateway is set to a model that its provider does not have.",
+    SESSION_CONFLICT: "A fault of OpenClaw 2026.6.11: after its restart each session that it knew"
+    " before takes one prompt, and no more. Send any prompt in a new session (/status will do),"
+    " and this one answers again; what it refused comes to the agent with its next prompt."
+    " Newer versions do not have the fault.",
 }
 _UNSAID: Final = "The agent's run failed, and the gateway did not say why."
 _LOOK: Final = (

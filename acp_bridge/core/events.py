@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from acp_bridge.core.transcript import Part
 from acp_bridge.errors import BridgeError
@@ -175,6 +175,10 @@ class EndKind(StrEnum):
     FAILED = "failed"
 
 
+SESSION_CONFLICT: Final = "session_conflict"
+"""A kind of error: the gateway is at odds with itself over the session, and did not begin."""
+
+
 class RunEnded(NamedTuple):
     """The first terminal news of a run counts; later ones are late messages."""
 
@@ -254,6 +258,8 @@ class PermissionAsked(NamedTuple):
     expires_in: float | None
     """Seconds from now until the gateway gives up."""
     warning: str | None = None
+    waited: float = 0.0
+    """Seconds since the gateway began to wait for it; of one that is told of afterwards."""
 
 
 class PermissionClosed(NamedTuple):

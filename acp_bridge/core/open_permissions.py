@@ -2,7 +2,8 @@
 
 A decision is the editor's explicit choice of an offered option, and nothing else: everything
 doubtful is a denial. A decision taken while the link is down waits for the next link, unless the
-turn was cancelled or ended first: then the gateway hears a denial.
+turn was cancelled or ended first: then the gateway hears a denial. Recorded is what the gateway was
+told, when it is told, and what it made of that if it says so.
 """
 
 from __future__ import annotations
@@ -50,6 +51,10 @@ class OpenPermissions:
         self._say = say
         self._open: dict[ApprovalId, _Open] = {}
         self._known: set[ApprovalId] = set()
+        self.left: dict[ApprovalId, str] = {}
+        """What the turn's end has left, until the gateway says that it is settled; with the
+        decision that was recorded."""
+        self._denied_late: set[ApprovalId] = set()
 
     @property
     def is_waiting(self) -> bool:
@@ -76,7 +81,11 @@ class OpenPermissions:
 
     def refuse(self, asked: PermissionAsked) -> list[Effect]:
         """Deny at once: the turn no longer runs for the editor."""
-        return [Send(AnswerPermission(asked.approval_id, DENY))]
+        if asked.approval_id in self.left:
+            return []
+        self._known.add(asked.approval_id)
+        self.left[asked.approval_id] = DENY
+        return self._decide(asked.approval_id, DENY)
 
     def answered(
         self, approval_id: ApprovalId, answer: EditorAnswer, *, is_link_up: bool
@@ -86,8 +95,7 @@ class OpenPermissions:
         if permission is None or permission.decision is not None:
             return []
         permission.decision = outcome_to_decision(answer, permission.asked.allowed)
-        effects: list[Effect] = [_outcome(approval_id, permission.decision)]
-        return effects + (self._deliver(approval_id, permission) if is_link_up else [])
+        return self._deliver(approval_id, permission) if is_link_up else []
 
     def link_up(self) -> list[Effect]:
         """Deliver the decisions that the gateway has not confirmed."""
@@ -99,9 +107,19 @@ class OpenPermissions:
     def closed(self, approval_id: ApprovalId, decision: str | None) -> list[Effect]:
         """Resolved at the gateway; withdraw the question if it is still open in the editor."""
         permission = self._open.pop(approval_id, None)
-        if permission is None or permission.decision is not None:
+        told = self.left.pop(approval_id, None)
+        if permission is not None and permission.decision is None:
+            return [WithdrawPermission(approval_id), _outcome(approval_id, decision or "elsewhere")]
+        if permission is not None:
+            told = permission.decision
+        return self._corrected(approval_id, told, decision)
+
+    def _corrected(
+        self, approval_id: ApprovalId, told: str | None, decision: str | None
+    ) -> list[Effect]:
+        if told is None or decision is None or decision == told:
             return []
-        return [WithdrawPermission(approval_id), _outcome(approval_id, decision or "elsewhere")]
+        return [_outcome(approval_id, decision, corrects=True)]
 
     def gone(self, approval_id: ApprovalId) -> list[Effect]:
         """After a reconnect the gateway does not wait for this decision any more."""
@@ -115,6 +133,9 @@ class OpenPermissions:
         """The gateway took our decision, or did not: one explanation, no second try. One that was
         delivered again after a gap may be refused because it had arrived before."""
         permission = self._open.pop(event.approval_id, None)
+        told = self.left.pop(event.approval_id, None)
+        if event.approval_id in self._denied_late and event.error is None:
+            return self._corrected(event.approval_id, told, DENY)
         if permission is None or event.error is None or permission.sends > 1:
             return []
         text = f"The gateway did not take the answer to this approval: {event.error.message}"
@@ -134,26 +155,40 @@ class OpenPermissions:
             *self._decide(approval_id, DENY),
         ]
 
-    def deny_all(self) -> list[Effect]:
-        """The turn ends: no allow may reach the gateway after this."""
+    def deny_all(self, *, is_left: bool = False) -> list[Effect]:
+        """The turn ends: no allow may reach the gateway after this. With ``is_left`` the run may
+        go on without us, and what it waits for is not decided."""
         effects: list[Effect] = []
         for approval_id, permission in self._open.items():
             if permission.decision is None:
-                effects += [WithdrawPermission(approval_id), _outcome(approval_id, DENY)]
-                effects += self._decide(approval_id, DENY)
+                effects.append(WithdrawPermission(approval_id))
+            if is_left:
+                continue
+            if permission.decision is None or not permission.sends:
+                permission.decision = DENY
+                effects += [_outcome(approval_id, DENY), *self._decide(approval_id, DENY)]
+            self.left[approval_id] = permission.decision
         self._open.clear()
         return effects
+
+    def deny_left(self) -> list[Effect]:
+        """A new link: deny what the turn has left, which the gateway may still wait for."""
+        self._denied_late |= self.left.keys()
+        return [effect for approval_id in self.left for effect in self._decide(approval_id, DENY)]
 
     def _deliver(self, approval_id: ApprovalId, permission: _Open) -> list[Effect]:
         if permission.decision is None:
             return []
         permission.sends += 1
-        return self._decide(approval_id, permission.decision)
+        told = [_outcome(approval_id, permission.decision)] if permission.sends == 1 else []
+        return [*told, *self._decide(approval_id, permission.decision)]
 
     def _decide(self, approval_id: ApprovalId, decision: str) -> list[Effect]:
         return [Send(AnswerPermission(approval_id, decision))]
 
 
-def _outcome(approval_id: ApprovalId, decision: str) -> Record:
-    """What a replay tells of the question; the question itself means nothing any more then."""
-    return Record("decision", {"approvalId": approval_id, "decision": decision})
+def _outcome(approval_id: ApprovalId, decision: str, *, corrects: bool = False) -> Record:
+    """What a replay tells of the question; the question itself means nothing any more then.
+    ``corrects``: it is not what was recorded first."""
+    payload = {"approvalId": approval_id, "decision": decision}
+    return Record("decision", {**payload, "corrects": True} if corrects else payload)

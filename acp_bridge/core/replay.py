@@ -207,7 +207,7 @@ class _Turn:
         self._is_running = is_running
         self._shown: list[Json] = []
         self._cards: dict[str, Json] = {}
-        self._questions: dict[str, Json] = {}
+        self._questions: dict[str, tuple[Json, str]] = {}
         self._texts: list[tuple[Json, list[str]]] = []
         """Chunks and the parts of their texts, put together in the end."""
         self._plan: Json | None = None
@@ -295,14 +295,14 @@ class _Turn:
         text = f"Permission asked: {command}" if isinstance(command, str) else "Permission asked"
         approval = str(params.get("approvalId"))
         chunk = updates.message_chunk(text, f"{approval}:permission")
-        self._questions[approval] = chunk
+        self._questions[approval] = chunk, text
         self._shown.append(chunk)
 
     def _decision(self, payload: Json) -> None:
-        chunk = self._questions.pop(str(payload.get("approvalId")), None)
-        if chunk is not None:
+        if question := self._questions.get(str(payload.get("approvalId"))):
+            chunk, text = question
             told = _DECISIONS.get(str(payload.get("decision")), "answered")
-            chunk["content"] = text_block(f"{chunk['content']['text']} ({told})")
+            chunk["content"] = text_block(f"{text} ({told})")
 
     def _close(self) -> None:
         for chunk, parts in self._texts:

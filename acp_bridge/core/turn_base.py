@@ -204,7 +204,8 @@ class TurnBase:
 
     def _settle(self, answer: fx.Answer | fx.Reject) -> list[fx.Effect]:
         outcome = fx.Record("outcome", endings.outcome(answer))
-        effects = [*self.permissions.deny_all(), outcome, answer]
+        is_left = self.state is TurnState.FAILED and not self._is_link_up
+        effects = [*self.permissions.deny_all(is_left=is_left), outcome, answer]
         if self.is_over:
             return [*effects, fx.Disarm(), fx.Release(self.run_id)]
         if self._needs_abort and not self._is_link_up:

@@ -11,6 +11,7 @@ from acp_bridge.bridge.opening import OFFLINE
 from acp_bridge.core import events as ev
 from acp_bridge.core.commands import (
     DeleteSession,
+    DescribeSession,
     ListSessions,
     ProbeRun,
     ReadTranscript,
@@ -31,7 +32,7 @@ from acp_bridge.errors import (
 from acp_bridge.ids import Json, RunId, SessionId, SessionKey, ToolCallId
 from acp_bridge.wire import updates
 from acp_bridge.wire.acp import ListedSessions, OpenedSession
-from ledger import Incomplete, LedgerUnreachable, Limits, Replay, RunState
+from ledger import Incomplete, LedgerUnreachable, Limits, NewSession, Replay, RunState
 from ledger.memory import MemoryLedger
 from tests.support.service import PATIENCE, Conversation, conversation
 
@@ -277,6 +278,70 @@ async def test_a_session_is_listed_with_its_directory_and_the_title_of_its_first
         filtered = ListedSessions(cwd="/home/me/project/")
         assert len((await talk.bridge.list_sessions(filtered))["sessions"]) == 1
         assert (await talk.bridge.list_sessions(ListedSessions(cwd="/other")))["sessions"] == []
+
+
+def theirs(query: ResolveSession) -> SessionKey | None:
+    """The gateway's session of that key, if it is another client's."""
+    key = query.session_key
+    return key if key and "acp-bridge" not in key else None
+
+
+async def listed_title(talk: Conversation) -> str:
+    listed = (await talk.bridge.list_sessions(ListedSessions()))["sessions"]
+    (title,) = (item["title"] for item in listed if item["_meta"]["source"] == "ledger")
+    return str(title)
+
+
+@pytest.mark.requirement("C059")
+@pytest.mark.parametrize("given", ["A given title", None])
+async def test_a_session_loaded_from_the_gateway_has_its_title_or_its_first_prompts(
+    given: str | None,
+) -> None:
+    key = SessionKey("agent:main:theirs")
+    async with conversation() as talk:
+        talk.gateway.answers[ResolveSession] = theirs
+        talk.gateway.answers[ReadTranscript] = told(
+            past("a", "the first\nprompt", "Hello"), past("b", "another", "Hello")
+        )
+        talk.gateway.answers[DescribeSession] = SessionFacts(key, title=given)
+        await load(talk, SessionId(key))
+        await talk.settle()
+        assert await listed_title(talk) == (given or "the first")
+        talk.send(SessionId(key), "and more")
+        await talk.settle()
+        assert await listed_title(talk) == (given or "the first")
+    async with conversation(ledger=talk.ledger, link=False) as later:
+        assert await listed_title(later) == (given or "the first")
+
+
+@pytest.mark.requirement("C059")
+async def test_a_session_resumed_from_the_gateway_is_called_as_the_gateway_lists_it() -> None:
+    key = SessionKey("agent:main:theirs")
+    async with conversation() as talk:
+        talk.gateway.answers[ResolveSession] = theirs
+        talk.gateway.answers[DescribeSession] = SessionFacts(key)
+        others = [SessionFacts(SessionKey("agent:main:x"), title="no")]
+        talk.gateway.answers[ListSessions] = [*others, SessionFacts(key, title="the first")]
+        await talk.bridge.resume_session(OpenedSession(SessionId("agent:MAIN:theirs"), "/w", ()))
+        await talk.settle()
+        assert talk.kinds() == ["session_info_update"]
+        talk.send(SessionId("agent:MAIN:theirs"), "and more")
+        await talk.settle()
+        assert await listed_title(talk) == "the first"
+
+
+@pytest.mark.requirement("C059")
+async def test_a_session_of_the_ledger_without_a_title_gets_one_with_the_load() -> None:
+    ledger = MemoryLedger()
+    session, run = await one_turn(ledger)
+    copy = MemoryLedger()
+    replay = ledger.read(session)
+    assert replay is not None
+    copy.write([NewSession(session, replay.session.session_key, "/w", 1)])
+    async with conversation(ledger=copy) as talk:
+        talk.gateway.answers[ReadTranscript] = told(past(run, "hi", "Hello"))
+        await load(talk, session)
+        assert await listed_title(talk) == "hi"
 
 
 @pytest.mark.requirement("C058")

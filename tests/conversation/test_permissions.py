@@ -208,7 +208,7 @@ async def test_after_a_cancel_in_the_gap_no_allow_is_ever_sent() -> None:
         talk.bridge.cancel(talk.outbox.shown[0][0])
         await talk.gateway.up()
 
-        assert decisions(talk) == []
+        assert decisions(talk) == ["deny"]
         assert len(talk.commands(AbortRun)) == 1
 
 

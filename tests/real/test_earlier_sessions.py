@@ -31,6 +31,10 @@ async def load(editor: EditorProcess, session: str, cwd: Path) -> list[Json]:
     return list(editor.updates(session))
 
 
+def kinds(editor: EditorProcess, session: str) -> list[str]:
+    return [update["sessionUpdate"] for update in editor.updates(session)]
+
+
 def users(updates: list[Json]) -> list[str]:
     chunks = [u for u in updates if u["sessionUpdate"] == "user_message_chunk"]
     return [chunk["content"]["text"] for chunk in chunks]
@@ -64,11 +68,37 @@ async def test_a_list_has_the_session_under_the_id_that_loads(
     async with bridge() as editor:
         session = await editor.open(tmp_path)
         assert await editor.prompt(session, "fake:say listed").stop_reason(TURN) == "end_turn"
+        assert await editor.prompt(session, "fake:say more").stop_reason(TURN) == "end_turn"
+        await editor.until(lambda: "usage_update" in kinds(editor, session), "the facts", TURN)
+        assert "session_info_update" not in kinds(editor, session)
     async with bridge() as editor:
         await editor.initialize()
         listed = await editor.call("session/list", {"cwd": str(tmp_path)}).result(TURN)
         assert [item["sessionId"] for item in listed["sessions"]] == [session]
         assert listed["sessions"][0]["title"] == "fake:say listed"
+
+
+async def test_a_session_that_is_loaded_from_the_gateway_keeps_its_title(
+    bridge: Bridge, tmp_path: Path
+) -> None:
+    async with bridge() as editor:
+        session = await editor.open(tmp_path)
+        for prompt in ("fake:say a good title", "fake:say more"):
+            assert await editor.prompt(session, prompt).stop_reason(TURN) == "end_turn"
+    other = "--state-dir", str(tmp_path / "another machine")
+    async with bridge(*other) as editor:
+        await editor.initialize()
+        listed = await editor.call("session/list", {}).result(TURN)
+        found = next(i for i in listed["sessions"] if i["sessionId"].endswith(session))
+        assert found["_meta"]["source"] == "gateway"
+        await load(editor, found["sessionId"], tmp_path)
+        turn = editor.prompt(found["sessionId"], "fake:say another line")
+        assert await turn.stop_reason(TURN) == "end_turn"
+    async with bridge(*other) as editor:
+        await editor.initialize()
+        listed = await editor.call("session/list", {"cwd": str(tmp_path)}).result(TURN)
+        titles = {i["title"]: i["_meta"]["source"] for i in listed["sessions"]}
+        assert titles == {"fake:say a good title": "ledger"}
 
 
 @pytest.mark.requirement("C063")

@@ -206,3 +206,28 @@ async def test_a_session_goes_on_under_its_id_when_the_gateway_is_upgraded(
             assert await taken(new, session, "fake:say before") == 1
         finally:
             await asyncio.to_thread(after.__exit__)
+
+
+async def test_a_known_session_answers_after_a_restart_or_the_error_tells_what_helps(
+    bridge: Bridge, running: RunningGateway, tmp_path: Path
+) -> None:
+    async with bridge() as editor:
+        session = await editor.open(tmp_path)
+        assert await outcome(editor.prompt(session, "fake:say before")) == "end_turn"
+        assert await asyncio.to_thread(running.stop, READY_WITHIN)
+        await asyncio.to_thread(running.start)
+        assert await outcome(editor.prompt(session, "fake:say one")) == "end_turn"
+        second = editor.prompt(session, "fake:say two")
+        if not running.gateway.is_old:
+            assert await outcome(second) == "end_turn"
+            return
+        error = await second.error(TURN)
+        assert error.data["kind"] == "session_conflict"
+        assert "/status" in error.data["hint"]
+        other = await editor.new_session(tmp_path)
+        assert await outcome(editor.prompt(other, "/status")) == "end_turn"
+        # The gateway puts what it has refused before the next prompt; the model obeys the first.
+        for answer in ("two", "three"):
+            after = editor.prompt(session, "fake:say three")
+            assert await outcome(after) == "end_turn"
+            assert said(after.updates) == answer

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from acp_bridge.core.endings import PARTIAL, STOP_REASONS, Ending, ending, report_ending
-from acp_bridge.core.events import EndKind, RunEnded, RunReported, RunState
+from acp_bridge.core.events import SESSION_CONFLICT, EndKind, RunEnded, RunReported, RunState
 from acp_bridge.errors import LocalProtocolError, OutcomeUnknown, RunFailed, to_jsonrpc
 from acp_bridge.ids import RunId
 
@@ -63,6 +63,14 @@ def test_any_other_failure_is_an_error_with_a_code_and_the_gateways_words(
     assert answer["data"]["kind"] == (kind or "unknown")
     assert answer["data"]["gateway"] == detail
     assert answer["data"]["hint"]
+
+
+def test_a_session_conflict_tells_what_helps() -> None:
+    end = failed(error_kind=SESSION_CONFLICT, error="conflicted")
+    assert end.error is not None
+    answer = to_jsonrpc(end.error)
+    assert answer["data"]["kind"] == "session_conflict"
+    assert "in a new session" in answer["data"]["hint"]
 
 
 def test_a_failure_without_words_is_shown_too() -> None:

@@ -119,6 +119,13 @@ def test_a_permission_is_told_as_text(decision: str, told: str) -> None:
     assert texts(shown)[1] == f"Permission asked: rm x ({told})"
 
 
+def test_of_two_decisions_the_later_is_told() -> None:
+    decisions = [{"approvalId": "a", "decision": each} for each in ("allow-once", "deny")]
+    entries = [entry("decision", each) for each in decisions]
+    shown = replay_updates([prompt("x"), entry("permission", {"approvalId": "a"}), *entries])
+    assert texts(shown)[1] == "Permission asked (denied)"
+
+
 @pytest.mark.requirement("C090")
 def test_a_turn_recorded_late_stands_where_it_belongs() -> None:
     shown = replay_updates(

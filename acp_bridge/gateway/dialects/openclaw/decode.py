@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import assert_never
+from typing import Final, assert_never
 
 from acp_bridge.core.commands import AbortRun, AnswerPermission, StartRun
 from acp_bridge.core.events import (
+    SESSION_CONFLICT,
     AbortAnswered,
     EndKind,
     GatewayEvent,
@@ -43,6 +44,9 @@ from acp_bridge.gateway.dialects.openclaw.options import row_to_event
 from acp_bridge.gateway.dialects.openclaw.refusals import is_for_restart
 from acp_bridge.gateway.dialects.openclaw.streams import agent_event, tool_event
 from acp_bridge.ids import ApprovalId, Json, RunId, SessionKey, ToolCallId
+
+_CONFLICT: Final = "reply session initialization conflicted"
+"""What 2026.6.11 says, and only in words, of a session whose record it has in two versions."""
 
 
 def event_to_events(event: Event) -> list[GatewayEvent]:
@@ -121,6 +125,7 @@ def approval_to_event(payload: Json, server_ms: float | None) -> PermissionAsked
         allowed=tuple(d for d in as_list(request.get("allowedDecisions")) if isinstance(d, str)),
         expires_in=_expires_in(payload, server_ms),
         warning=as_text(request.get("warningText")),
+        waited=_waited(payload, server_ms),
     )
 
 
@@ -154,6 +159,11 @@ def _expires_in(payload: Json, server_ms: float | None) -> float | None:
     expires = as_count(payload.get("expiresAtMs"))
     now = server_ms if server_ms is not None else as_count(payload.get("createdAtMs"))
     return None if expires is None or now is None else max(0.0, (expires - now) / 1000)
+
+
+def _waited(payload: Json, server_ms: float | None) -> float:
+    created = as_count(payload.get("createdAtMs"))
+    return 0.0 if created is None or server_ms is None else max(0.0, (server_ms - created) / 1000)
 
 
 def is_beginning(frame: Event) -> bool:
@@ -231,12 +241,16 @@ def _failed(run_id: RunId, payload: Json) -> RunEnded:
     # The message of a failed run is the error once more, not the run's text.
     names = ("errorMessage", "errorKind", "errorDetail", "stopReason")
     why = as_object(payload.get("errorDetail"))  # 2026.9.6 says the kind there, and finer
+    kind = as_text(payload.get("errorKind")) or as_text(why.get("failoverReason"))
+    error = as_text(payload.get("errorMessage")) or message_text(payload.get("message"))
+    if kind in (None, "unknown") and _CONFLICT in (error or ""):
+        kind = SESSION_CONFLICT
     return RunEnded(
         run_id,
         EndKind.FAILED,
         stop_reason=stop_reason(payload.get("stopReason")),
-        error=as_text(payload.get("errorMessage")) or message_text(payload.get("message")),
-        error_kind=as_text(payload.get("errorKind")) or as_text(why.get("failoverReason")),
+        error=error,
+        error_kind=kind,
         detail={name: payload[name] for name in names if name in payload},
     )
 

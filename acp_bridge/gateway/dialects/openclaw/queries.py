@@ -24,6 +24,7 @@ from acp_bridge.errors import GatewayError, GatewayRefused
 from acp_bridge.gateway.dialects.openclaw.decode import session_usage
 from acp_bridge.gateway.dialects.openclaw.encode import Call
 from acp_bridge.gateway.dialects.openclaw.frames import as_count, as_list, as_object, as_text
+from acp_bridge.gateway.dialects.openclaw.handshake import CLIENT
 from acp_bridge.gateway.dialects.openclaw.options import (
     change_call,
     commands_call,
@@ -45,6 +46,10 @@ PlainQuery = (
 
 _CWD = re.compile(rf"\A{re.escape(PREFIX)}[^\]]*(\]\s*|$)")
 """The working directory in a title that the gateway made of the first prompt; it may be cut."""
+_SESSION_ID = re.compile(r"[0-9a-f]{8}( \(\d{4}-\d{2}-\d{2}\))?")
+"""What 2026.6.11 derives as the title of a session without any prompt."""
+_OWN_CHANNEL = "webchat"
+"""Where the gateway puts sessions of clients like us. It labels them with the client's name."""
 
 
 def query_to_call(query: PlainQuery) -> Call:
@@ -116,7 +121,8 @@ def query_failure(query: PlainQuery, error: Json) -> GatewayError | None:
 
 def _facts(session_key: SessionKey, row: Json) -> SessionFacts:
     names = (as_text(row.get(name)) for name in ("derivedTitle", "displayName", "label"))
-    titles = (_CWD.sub("", name, count=1).strip() for name in names if name)
+    telling = (name for name in names if name and not _is_generic(name, row))
+    titles = (_CWD.sub("", name, count=1).strip() for name in telling)
     cwds = (as_text(row.get(name)) for name in ("spawnedCwd", "spawnedWorkspaceDir"))
     used, size, cost = session_usage(row)
     return SessionFacts(
@@ -130,3 +136,10 @@ def _facts(session_key: SessionKey, row: Json) -> SessionFacts:
         # Each alone may outlive the run: the state a killed gateway, the other a failed run.
         is_running=row.get("hasActiveRun") is True and row.get("status") == "running",
     )
+
+
+def _is_generic(name: str, row: Json) -> bool:
+    """Whether every session of its client has this name, or it names nothing but an id."""
+    origin = as_object(row.get("origin"))
+    is_clients = origin.get("provider") == _OWN_CHANNEL and name == origin.get("label")
+    return is_clients or name == CLIENT["displayName"] or bool(_SESSION_ID.fullmatch(name))

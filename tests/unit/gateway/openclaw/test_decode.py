@@ -141,6 +141,14 @@ def test_a_failure_tells_its_sentence_and_kind_and_keeps_the_gateways_fields() -
     ]
 
 
+@pytest.mark.parametrize("given", [{}, {"errorKind": "unknown"}])
+def test_a_session_that_the_gateway_is_at_odds_over_is_a_kind_of_failure(given: Json) -> None:
+    told = "Error: reply session initialization conflicted for agent:main:x"
+    (end,) = chat("error", errorMessage=told, **given)
+    assert isinstance(end, ev.RunEnded)
+    assert (end.error, end.error_kind) == (told, ev.SESSION_CONFLICT)
+
+
 def test_a_chat_event_that_means_nothing_is_counted() -> None:
     assert chat("status", phase="starting_model") == []
     assert chat(["delta"]) == [ev.Unreadable("chat event of unknown state")]
@@ -271,6 +279,7 @@ def test_an_older_approval_has_only_the_rest_of_its_time() -> None:
     assert isinstance(over, ev.PermissionAsked)
     assert isinstance(vague, ev.PermissionAsked)
     assert (old.expires_in, over.expires_in, vague.expires_in) == (10.0, 0.0, None)
+    assert (old.waited, over.waited, vague.waited) == (50.0, 70.0, 0.0)
     assert (old.command, vague.command) == ("", "l…")
     assert (old.run_id, old.session_key, old.tool_call_id) == (None, None, None)
     assert old.allowed == ()

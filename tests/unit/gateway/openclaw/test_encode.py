@@ -158,6 +158,27 @@ def test_the_working_directory_is_no_part_of_a_title(row: Json, title: str | Non
     assert facts.title == title
 
 
+@pytest.mark.requirement("C059")
+@pytest.mark.parametrize(
+    ("row", "title"),
+    [
+        ({"displayName": "ACP"}, None),
+        ({"displayName": "ACP", "label": "mine"}, "mine"),
+        ({"displayName": "UI", "origin": {"label": "UI", "provider": "webchat"}}, None),
+        ({"displayName": "Family", "origin": {"label": "Family", "provider": "irc"}}, "Family"),
+        ({"derivedTitle": "0739dfa3 (2026-11-30)", "displayName": "ACP"}, None),
+        ({"derivedTitle": "0739dfa3"}, None),
+        ({"derivedTitle": "0739dfa3 is a commit"}, "0739dfa3 is a commit"),
+    ],
+)
+def test_a_name_that_every_session_of_a_client_has_is_no_title(
+    row: Json, title: str | None
+) -> None:
+    facts = query_result(DescribeSession(KEY), {"session": row})
+    assert isinstance(facts, SessionFacts)
+    assert facts.title == title
+
+
 def test_sessions_are_listed_as_the_gateway_orders_them() -> None:
     rows = [
         {"key": "agent:main:b", "hasActiveRun": True, "status": "running", "spawnedCwd": "/b"},
