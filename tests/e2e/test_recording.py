@@ -177,6 +177,23 @@ async def test_recording_goes_on_in_a_new_file_when_the_old_one_is_removed(
     assert "after" in recorded_text(ledger_file(home), session)
 
 
+@pytest.mark.requirement("C070")
+async def test_a_file_that_is_removed_just_before_the_end_costs_nothing_that_was_said_since(
+    bridge: Start, home: Path
+) -> None:
+    async with DemoGateway(echo, pace=0) as gateway, bridge(gateway) as editor:
+        session = await editor.open(home)
+        assert await editor.prompt(session, "one") == "end_turn"
+        shutil.rmtree(ledger_file(home).parent)
+        for word in ("two", "three"):
+            assert await editor.prompt(session, word) == "end_turn"
+        editor.close_stdin()
+        assert await editor.wait_exit(scaled(2.0)) == 0
+        assert len(editor.stderr.splitlines()) == 1
+        assert "removed or replaced" in editor.stderr
+    assert recorded_text(ledger_file(home), session).endswith("twothree")
+
+
 @pytest.mark.requirement("C087")
 async def test_no_credential_reaches_the_ledger_or_the_log(bridge: Start, home: Path) -> None:
     """Whatever way it came in, and even if the user, the agent or the gateway's error says it."""
