@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from acp_bridge.bridge.rewriting import begins_whole, lacking
+from acp_bridge.bridge.trouble import Trouble
 from acp_bridge.core.ports import Entry
 from acp_bridge.errors import OutcomeUnknown
 from acp_bridge.ids import Json
@@ -23,7 +24,6 @@ from ledger import (
     DeleteSession,
     EventLedger,
     Incomplete,
-    LedgerBusy,
     LedgerError,
     LedgerGone,
     NewEntry,
@@ -42,9 +42,6 @@ MAX_WAITING = 8 * 1024 * 1024
 """Bytes, counted approximately, that may wait for a ledger that does not answer."""
 RETRY = 0.25
 """Seconds between two tries while it does not answer: what is shown must not wait for each."""
-LOCK_PATIENCE = 2.0
-"""Seconds that a lock may last before somebody is told: where several bridges share a ledger they
-now and then wait for each other."""
 LOOK = 1.0
 """Seconds between two looks whether what was written is in its place."""
 MAX_UNCONFIRMED = 1024 * 1024
@@ -80,8 +77,7 @@ class Recorder:
         """Whether what is not confirmed went into a file that is gone."""
         self._lost: set[str] = set()
         self._tried_at = 0.0
-        self._failing_since: float | None = None
-        self._has_warned = False
+        self._trouble = Trouble(clock)
 
     @property
     def is_behind(self) -> bool:
@@ -93,7 +89,7 @@ class Recorder:
         """Seconds after which ``retry`` should be called though nothing new has come."""
         if self.is_behind:
             return RETRY
-        return LOOK if self._unconfirmed else None
+        return LOOK if self._unconfirmed else self._trouble.rest
 
     def record(self, entries: Iterable[tuple[Entry, int, int]]) -> None:
         """Write entries, each with its time (UTC milliseconds) and its weight (bytes), or keep
@@ -126,6 +122,8 @@ class Recorder:
         if self.is_behind and self._clock() - self._tried_at >= RETRY:
             self._drain()
         self._confirm_if_due()
+        if not self.is_behind:
+            self._trouble.look()
 
     def finish(self, patience: float, pause: Callable[[float], object]) -> None:
         """Write what waits, and look whether it is there, for at most ``patience`` seconds: there
@@ -134,7 +132,9 @@ class Recorder:
         until = self._clock() + patience
         while not self._has_finished() and self._clock() < until:
             pause(_PAUSE)
-        if self.is_behind and not self._has_warned:
+        if not self.is_behind:
+            self._trouble.ended()
+        elif not self._trouble.is_told:
             fields = {"updates": len(self._waiting) + len(self._unconfirmed)}
             _log.warning("the end of the conversation is not recorded", extra={"fields": fields})
 
@@ -149,7 +149,7 @@ class Recorder:
         if isinstance(error, LedgerGone):
             error = self._attempt()  # with the file that is there now
         if error is not None and error.is_retryable:
-            self._tell(error)
+            self._trouble.failed(error)
             return
         batch = self._waiting
         self._waiting, self._weight = deque(), 0
@@ -157,10 +157,7 @@ class Recorder:
             self._one_by_one(batch, error)
         else:
             self._keep(batch)
-            self._failing_since = None
-            if self._has_warned:
-                self._has_warned = False
-                _log.warning("the conversation is recorded again")
+            self._trouble.worked()
         self._lost = {each for each in self._lost if self._is_kept_from(Incomplete(each))}
 
     def _attempt(self) -> LedgerError | None:
@@ -181,7 +178,7 @@ class Recorder:
                 opening = self._opened[session_id]._replace(complete=False)
                 failure = self._written(own._replace(changes=[opening, *own.changes]))
             if failure is not None:
-                self._tell(failure)
+                self._trouble.failed(failure)
                 self._write([Incomplete(session_id)])
 
     # --- a file that is gone ---------------------------------------------------------------
@@ -258,17 +255,6 @@ class Recorder:
         except LedgerError as error:
             return error
         return None
-
-    def _tell(self, error: LedgerError) -> None:
-        now = self._clock()
-        if self._failing_since is None:
-            self._failing_since = now
-        is_passing = isinstance(error, LedgerBusy) and now - self._failing_since < LOCK_PATIENCE
-        is_news = not self._has_warned and not is_passing
-        self._has_warned = self._has_warned or is_news
-        level = logging.WARNING if is_news else logging.DEBUG
-        fields = {"reason": error.message, "hint": error.hint}
-        _log.log(level, "the conversation is not recorded", extra={"fields": fields})
 
     def _bound(self) -> None:
         while self._weight > MAX_WAITING and self._waiting:
