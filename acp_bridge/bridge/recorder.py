@@ -76,6 +76,7 @@ class Recorder:
         self._is_gone = False
         """Whether what is not confirmed went into a file that is gone."""
         self._lost: set[str] = set()
+        """Sessions that miss something, which the ledger has not taken note of yet."""
         self._tried_at = 0.0
         self._trouble = Trouble(clock)
 
@@ -122,8 +123,7 @@ class Recorder:
         if self.is_behind and self._clock() - self._tried_at >= RETRY:
             self._drain()
         self._confirm_if_due()
-        if not self.is_behind:
-            self._trouble.look()
+        self._trouble.look()
 
     def finish(self, patience: float, pause: Callable[[float], object]) -> None:
         """Write what waits, and look whether it is there, for at most ``patience`` seconds: there
@@ -158,7 +158,7 @@ class Recorder:
         else:
             self._keep(batch)
             self._trouble.worked()
-        self._lost = {each for each in self._lost if self._is_kept_from(Incomplete(each))}
+        self._lost = {each for each in self._lost if self._write([Incomplete(each)]) is not None}
 
     def _attempt(self) -> LedgerError | None:
         """Write all that waits; first, if the file was lost, what that had taken since the last
@@ -179,7 +179,7 @@ class Recorder:
                 failure = self._written(own._replace(changes=[opening, *own.changes]))
             if failure is not None:
                 self._trouble.failed(failure)
-                self._write([Incomplete(session_id)])
+                self._lost.add(session_id)
 
     # --- a file that is gone ---------------------------------------------------------------
 
@@ -240,11 +240,6 @@ class Recorder:
             self._keep([each])
             return None
         return error
-
-    def _is_kept_from(self, change: Change) -> bool:
-        """Whether the ledger cannot take a change now, and may later."""
-        error = self._write([change])
-        return error is not None and error.is_retryable
 
     def _write(self, changes: list[Change]) -> LedgerError | None:
         try:

@@ -37,8 +37,8 @@ class Trouble:
 
     @property
     def rest(self) -> float | None:
-        """Seconds after which it may be over; None if nobody was told."""
-        if not self._is_told:
+        """Seconds after which it is over; None if nobody was told, or it still lasts."""
+        if not self._is_told or self._failing_since is not None:
             return None
         return max(0.0, self._failed_at + CALM - self._clock())
 
@@ -62,12 +62,12 @@ class Trouble:
         self.look()
 
     def look(self) -> None:
-        """Tell that it is over, if it is: call it when nothing waits for the ledger."""
+        """Tell that it is over, if it is."""
         if self.rest == 0.0:
             self.ended()
 
     def ended(self) -> None:
-        """Nothing more will come, and the ledger has all."""
-        if self._is_told:
+        """Nothing more will come: it is over if the ledger has taken what came last."""
+        if self.rest is not None:
             self._is_told = False
             _log.warning("the conversation is recorded again")

@@ -139,8 +139,8 @@ def _closed_unanswered(url: str) -> GatewayUnreachable:
     return GatewayUnreachable(
         f"The gateway at {url} cannot be reached: something accepts the connection there and closes"
         " it without an answer.",
-        hint="That is what a tunnel or a proxy does when the gateway behind it is not running: start"
-        " the gateway where it leads to, or check where that is.",
+        hint="That is what a tunnel or a proxy does when the gateway behind it is not running:"
+        " start the gateway where it leads to, or check where that is.",
     )
 
 

@@ -22,6 +22,7 @@ from ledger import (
     LedgerBusy,
     LedgerError,
     LedgerFull,
+    LedgerReadOnly,
     NewSession,
     Run,
     RunState,
@@ -399,6 +400,26 @@ def test_what_does_not_fit_into_the_buffer_makes_its_session_incomplete() -> Non
     states = [ledger.read(session_id) for session_id in (S1, S2)]
     assert [(len(s.entries), s.session.complete) for s in states if s] == [(0, False), (1, True)]
     assert not recorder.is_behind
+
+
+def test_what_a_ledger_refused_for_a_while_makes_its_session_incomplete_later() -> None:
+    class Frozen(WatchedLedger):
+        is_frozen = False
+
+        def write(self, changes: Sequence[Change]) -> None:
+            if self.is_frozen:
+                raise LedgerReadOnly("read-only")
+            super().write(changes)
+
+    ledger = Frozen()
+    ledger.write([NewSession(name, name, "/w", 1) for name in SESSIONS])
+    recorder = Recorder(ledger, lambda: 0.0)
+    ledger.is_frozen = True
+    recorder.record([an_entry()])
+    ledger.is_frozen = False
+    recorder.record([an_entry(S2)])
+    states = [ledger.read(session_id) for session_id in (S1, S2)]
+    assert [(len(s.entries), s.session.complete) for s in states if s] == [(0, False), (1, True)]
 
 
 async def test_one_session_s_fault_does_not_cost_the_record_of_the_others() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from acp_bridge.bridge.recorder import RETRY, Recorder
 from acp_bridge.bridge.trouble import CALM, LOCK_PATIENCE
-from ledger import LedgerBusy, LedgerFull
+from ledger import LedgerBusy, LedgerFull, LedgerReadOnly
 from tests.support.outbox import S1, an_entry, opened_ledger, payloads, told
 
 
@@ -89,3 +89,18 @@ def test_however_often_a_trouble_comes_back_it_is_told_of_once_a_minute(
     ) + ["the conversation is not recorded"] * (len(words) % 2)
     assert len(words) <= 2 * (now / CALM + 1)
     assert (len(words) == 1) is (pause < CALM)
+
+
+@pytest.mark.requirement("C070")
+def test_a_ledger_that_refuses_for_good_is_not_told_to_record_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ledger, now = opened_ledger(), 0.0
+    recorder = Recorder(ledger, lambda: now)
+    ledger.fail_with = LedgerReadOnly("read-only")
+    for _ in range(3):
+        recorder.record([an_entry()])
+        now += 2 * CALM
+        recorder.retry()
+    recorder.finish(0.0, lambda _: None)
+    assert told(caplog) == ["the conversation is not recorded"]
