@@ -52,13 +52,15 @@ Ending = int | GatewayError
 
 
 def serve(settings: Settings, wire_fd: int) -> int:
-    """Serve one editor on stdin and ``wire_fd``. Returns the exit code.
+    """Serve one editor on stdin and ``wire_fd``, as the last thing that the process does. Returns
+    the exit code.
 
     Raises ``ConfigError`` for settings that cannot work, and with ``--require-gateway`` the
     ``GatewayError`` that prevented a hello.
     """
-    with asyncio.Runner() as runner:
-        return runner.run(_serve(settings, wire_fd))
+    # Never closed: that would wait for the look-up of a name, which nothing can break off, and what
+    # the process still has goes with it, at once.
+    return asyncio.Runner().run(_serve(settings, wire_fd))
 
 
 async def _serve(settings: Settings, wire_fd: int) -> int:
@@ -157,12 +159,29 @@ async def _read(
 ) -> None:
     if settings.require_gateway:
         try:
-            await client.wait_hello(settings.connect_timeout)
+            await _first_hello(client, channel, settings.connect_timeout)
         except GatewayError as error:
             _leave(leave, error)
             return
     await router.run(channel)
     _leave(leave, EXIT_OK)
+
+
+async def _first_hello(client: GatewayClient, channel: Channel, timeout: float) -> None:
+    """Wait for the gateway's first hello. When the editor has closed its end, what it asked before
+    is still worth a moment. Raises the ``GatewayError`` that prevented a hello."""
+    channel.open()
+    waits = [
+        asyncio.create_task(client.wait_hello(timeout)),
+        asyncio.create_task(channel.ended.wait()),
+    ]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        await (waits[0] if waits[0].done() else client.wait_hello(REQUEST_GRACE))
+    finally:
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
 
 
 def _detaches(settings: Settings, ending: Ending) -> bool:

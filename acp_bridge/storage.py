@@ -4,13 +4,15 @@ What a database needs takes longer to import than all the rest of the bridge. So
 thread of its own, once the first answer is written; who comes sooner than it is ready waits a
 little. A ledger that cannot be used costs the record and not the conversation: what a while may
 mend (a lock, a server that is away, a full disk) is tried again, and otherwise memory serves. One
-whose file was removed or replaced meanwhile is closed, and opened anew.
+whose file was removed or replaced meanwhile is closed, and opened anew; who writes is told so once,
+since what it has written last went into the file that is gone.
 """
 
 from __future__ import annotations
 
 import gc
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -45,6 +47,8 @@ PATIENCE: Final = 2.0
 RETRY: Final = 2.0
 """Seconds between two tries to open."""
 CLOSE_GRACE: Final = 0.2
+GONE_WARNING: Final = 60.0
+"""Seconds between two warnings that the file is gone."""
 
 _T = TypeVar("_T")
 
@@ -75,6 +79,10 @@ class LazyLedger:
         self._wait_until = 0.0
         self._ledger: EventLedger | None = None
         self._failure: LedgerError | None = None
+        self._gone: LedgerGone | None = None
+        """Why the ledger was opened anew, as long as no writer was told."""
+        self._gone_at = -math.inf
+        self._warned_at = -math.inf
 
     def warm(self) -> None:
         """Begin to open it in the background, unless that was done already. Returns at once."""
@@ -90,7 +98,16 @@ class LazyLedger:
         threading.Thread(target=self._open, name="ledger", daemon=True).start()
 
     def write(self, changes: Sequence[Change]) -> None:
-        self._call(lambda ledger: ledger.write(changes))
+        """As the port has it. A ``LedgerGone`` comes once for each file that is gone, whoever has
+        noticed it; the next call goes to the file that is there then."""
+        self._tell_gone()
+        self._tell_if_gone(self._opened(), lambda ledger: ledger.write(changes))
+
+    def confirm(self) -> None:
+        self._tell_gone()
+        if (ledger := self._ledger) is None:
+            raise self._reason()
+        self._tell_if_gone(ledger, lambda opened: opened.confirm())
 
     def read(self, session_id: str) -> Replay | None:
         return self._call(lambda ledger: ledger.read(session_id))
@@ -130,17 +147,41 @@ class LazyLedger:
                 raise
         return operation(self._opened())
 
+    def _tell_if_gone(self, ledger: EventLedger, operation: Callable[[EventLedger], None]) -> None:
+        try:
+            operation(ledger)
+        except LedgerGone as error:
+            self._forget(ledger, error)
+            self._tell_gone()
+            raise
+        except LedgerClosed:
+            self._tell_gone()  # another thread has found it gone
+            raise
+
+    def _tell_gone(self) -> None:
+        with self._lock:
+            gone, self._gone = self._gone, None
+        if gone is not None:
+            raise gone
+
     def _forget(self, ledger: EventLedger, reason: LedgerGone) -> None:
         """Close a ledger whose file is gone, so that the next call opens it anew; only the first
         thread that finds it gone has something to do."""
+        now = self._clock()
         with self._lock:
             if self._ledger is not ledger:
                 return
-            self._ledger, self._failure = None, reason
-            if self._clock() - self._tried_at >= RETRY:  # else it goes away all the time
+            self._ledger, self._failure, self._gone = None, reason, reason
+            if now - self._gone_at >= RETRY:  # else it goes away all the time
                 self._has_tried.clear()
-        log.warning(
-            "the ledger's file was removed or replaced; recording goes on in a new one",
+            self._gone_at = now
+        level = logging.WARNING if now - self._warned_at >= GONE_WARNING else logging.DEBUG
+        if level == logging.WARNING:
+            self._warned_at = now
+        log.log(
+            level,
+            "the ledger's file was removed or replaced; recording goes on in the file that is there"
+            " now, or in a new one",
             extra={"fields": {"reason": reason.message, "hint": reason.hint}},
         )
         ledger.close()

@@ -131,7 +131,8 @@ def open_ledger(
 
     With ``read_only`` what is there is only looked at and nothing is made, upgraded or set aside:
     ``LedgerMissing``, ``NotALedger``, ``LedgerCorrupt`` or ``SchemaBehind`` is raised instead, and
-    each ``write`` raises ``LedgerReadOnly``.
+    each ``write`` raises ``LedgerReadOnly``. A file on a file system that is read-only is opened in
+    that way too.
 
     ``clock`` gives monotonic seconds: once in one of them a write
     looks whether the file is still the one that was opened, and else raises ``LedgerGone``.

@@ -20,6 +20,7 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import QueuePool
 
 from ledger.errors import BadLedgerUrl, DriverMissing
+from ledger.frozen import is_frozen
 
 SQLITE = "sqlite"
 POSTGRES = "postgresql+psycopg"
@@ -127,7 +128,10 @@ def sqlite_connection(
     """
     # Not "rwc": the file is made with rights of its own. One that may not write would leave behind
     # the log that it has to make; one that may would empty a log that is there into the file.
-    mode = "ro" if read_only and _has_log(path) else "rw"
+    # Where nobody can write, no log can be made, and none is needed.
+    mode = "ro" if read_only and has_log(path) else "rw"
+    if read_only and mode == "rw" and is_frozen(path):
+        mode = "ro&immutable=1"
     connection = sqlite3.connect(
         f"{path.as_uri()}?mode={mode}",
         uri=True,
@@ -149,7 +153,8 @@ def sqlite_connection(
     return connection
 
 
-def _has_log(path: Path) -> bool:
+def has_log(path: Path) -> bool:
+    """Whether a part of an SQLite file's content may be beside it."""
     return any(path.with_name(path.name + ending).exists() for ending in _LOGS)
 
 

@@ -96,8 +96,7 @@ class FileWatch:
         if self._is_gone:
             raise LedgerGone(
                 f"The ledger's file was removed or replaced. ({self._path})",
-                hint="Leave the file in its place while a bridge is running. What follows is "
-                "recorded in the file that is there now, or in a new one.",
+                hint="Leave the file in its place while a bridge is running.",
             )
 
     def _now_there(self) -> tuple[int, int] | None:

@@ -107,6 +107,9 @@ class MemoryLedger:
                 archived_bytes=sum(session.bytes for session in archived),
             )
 
+    def confirm(self) -> None:
+        self._check_open()
+
     def close(self) -> None:
         with self._lock:
             self._is_closed = True

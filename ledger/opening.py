@@ -21,14 +21,16 @@ from ledger.engine import (
     FilePlace,
     ServerPlace,
     file_engine,
+    has_log,
     login_name,
     place_of,
     server_engine,
     sqlite_connection,
 )
-from ledger.errors import LedgerError, LedgerMissing, LedgerReadOnly
+from ledger.errors import LedgerError, LedgerMissing, LedgerReadOnly, LedgerUnreadable
 from ledger.failures import told_of
 from ledger.files import FileWatch, check_is_file, locked, make_private, prepare
+from ledger.frozen import is_frozen
 from ledger.health import Content, Finding, set_aside
 from ledger.network import is_network_path as is_on_network
 from ledger.redaction import Redact, keep_all
@@ -63,21 +65,24 @@ def open_ledger(
 ) -> SqlLedger:
     """See ``ledger.open_ledger``."""
     place = place_of(url)
-    watch = None
+    watch, frozen = None, False
     with told_of(place, reading=read_only):
         if isinstance(place, FilePlace):
-            if read_only:
+            frozen = not read_only and place.path.is_file() and is_frozen(place.path)
+            if read_only or frozen:
                 version = _looked_up(place, lock_timeout)
             else:
                 version = _put_right(place, lock_timeout, uses_wal=not is_network_path(place.path))
             watch = FileWatch(place.path, clock)
-            is_only_read = read_only or standing(version) is Standing.AHEAD
+            is_only_read = read_only or frozen or standing(version) is Standing.AHEAD
             engine = file_engine(place.path, lock_timeout=lock_timeout, read_only=is_only_read)
         else:
             engine = server_engine(place, lock_timeout=lock_timeout)
             version = _checked(engine, place)
             owner = owner or login_name()
     refusal: Callable[[], LedgerError] | None = partial(_only_read, place) if read_only else None
+    if frozen:
+        refusal = partial(_frozen, place)
     if standing(version) is Standing.AHEAD:
         refusal = partial(ahead, place, version)
         _log.warning("%s", ahead(place, version))
@@ -112,6 +117,14 @@ def _only_read(place: FilePlace | ServerPlace) -> LedgerError:
     )
 
 
+def _frozen(place: FilePlace | ServerPlace) -> LedgerError:
+    return LedgerReadOnly(
+        f"The ledger is on a file system that is read-only: it is only read. ({place})",
+        hint="Make the file system writable and start the bridge again, or choose another place "
+        "with --state-dir.",
+    )
+
+
 def _looked_up(place: FilePlace, lock_timeout: float) -> str:
     """The version of an SQLite file, of which nothing is changed."""
     missing = LedgerMissing(
@@ -122,7 +135,17 @@ def _looked_up(place: FilePlace, lock_timeout: float) -> str:
     if not place.path.exists() and not place.path.is_symlink():
         raise missing
     check_is_file(place.path)
-    found = found_in(place, lock_timeout, may_write=False)
+    try:
+        found = found_in(place, lock_timeout, may_write=False)
+    except sqlite3.OperationalError as error:
+        if not (is_frozen(place.path) and has_log(place.path)):
+            raise
+        raise LedgerUnreadable(
+            f"A part of the ledger is in the log beside it, and on a file system that is read-only "
+            f"that cannot be read. ({place}: {error})",
+            hint="Make the file system writable, or copy the file with those beside it to another "
+            "place, and name that with --state-dir or --ledger-url.",
+        ) from error
     if found.content is Content.NOTHING:
         raise missing
     if found.content is Content.DAMAGED:

@@ -43,6 +43,10 @@ class EventLedger(Protocol):
     def list_sessions(self, page: Page) -> list[SessionRecord]:
         """Sessions, archived ones too, updated last first; equal times are ordered by id."""
 
+    def confirm(self) -> None:
+        """Look whether all that was written is where it will be sought. Raises ``LedgerGone`` if
+        the ledger's file is not in its place any more. Costs next to nothing."""
+
     def stats(self) -> Stats:
         """How much there is."""
 

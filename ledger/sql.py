@@ -109,6 +109,10 @@ class SqlLedger:
         with self._reading() as connection:
             return queries.stats(connection, self._owner)
 
+    def confirm(self) -> None:
+        self._check_open()
+        self._look_again()
+
     def close(self) -> None:
         self._is_closed = True
         with self._writing:

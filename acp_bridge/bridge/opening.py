@@ -311,8 +311,11 @@ class Opener:
 
     def _enter(self, session: Session, stored: Replay | None) -> None:
         news: Json = {"session_key": session.session_key, "cwd": session.cwd}
-        if stored is not None and stored.session.session_id != session.session_id:
-            news["ledger_id"] = stored.session.session_id
+        if stored is not None:
+            # One that is known stays as whole as it is; one that is lost meanwhile is not whole.
+            news["complete"] = False
+            if stored.session.session_id != session.session_id:
+                news["ledger_id"] = stored.session.session_id
         self._put(session, Recorded("session", news, None, 0), None)
         turns = self._prompting.turns
         self._sessions.add(session, is_busy=lambda sid: turns.live(sid) is not None)

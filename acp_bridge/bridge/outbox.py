@@ -30,7 +30,7 @@ from acp_bridge.bridge.outbox_items import (
     weigh,
     weigh_text,
 )
-from acp_bridge.bridge.recorder import RETRY, Recorder
+from acp_bridge.bridge.recorder import Recorder
 from acp_bridge.core.ports import Entry
 from acp_bridge.ids import Json, SessionId
 from acp_bridge.wire import jsonrpc
@@ -196,7 +196,7 @@ class LedgerOutbox:
     def _take(self) -> list[Item]:
         while True:
             with self._changed:
-                if self._changed.wait_for(self._has_work, self._patience):
+                if self._changed.wait_for(self._has_work, self._recorder.patience):
                     batch, self._queue, self._last = self._queue, [], {}
                     break
             # Outside the lock: what waits for the ledger is not to hold up the loop.
@@ -205,10 +205,6 @@ class LedgerOutbox:
 
     def _has_work(self) -> bool:
         return bool(self._queue) or self._is_closed
-
-    @property
-    def _patience(self) -> float | None:
-        return RETRY if self._recorder.is_behind else None
 
     def _call(self, weight: int, callbacks: Sequence[Callable[[], None]]) -> None:
         if weight or callbacks:

@@ -111,7 +111,8 @@ OPTIONS: Final = (
         "require_gateway",
         "--require-gateway",
         values.switch,
-        "End with exit code 3 or 4 if the gateway cannot be reached or refuses at the start.",
+        "Answer no request before the gateway's hello, and end with exit code 3 or 4 if it cannot"
+        " be reached within --connect-timeout, refuses, or has not answered when the input ends.",
         "Gateway",
         default="false",
     ),

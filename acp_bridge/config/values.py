@@ -110,18 +110,25 @@ def _one_of(text: str, words: tuple[str, ...]) -> str:
 
 def seconds(text: str) -> float:
     """A duration above zero, at most a day."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = _number(text)
     if not 0 < value <= _MAX_SECONDS:  # false for nan as well
-        raise ValueError("is not a number of seconds above 0 and up to 86400")
+        raise ValueError(f"is not a number of seconds above 0 and up to {_MAX_SECONDS:.0f}")
     return value
 
 
 def seconds_or_none(text: str) -> float:
     """A duration of at most a day; 0 stands for no bound."""
-    return 0.0 if text.strip() in ("0", "0.0") else seconds(text)
+    value = _number(text)
+    if not 0 <= value <= _MAX_SECONDS:
+        raise ValueError(f"is not a number of seconds, 0 or more and up to {_MAX_SECONDS:.0f}")
+    return abs(value)  # of two zeros the usual one
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def rate(text: str) -> tuple[int, float]:

@@ -39,14 +39,18 @@ class Channel:
         self.ended = asyncio.Event()
         """Set as soon as the end of input is met, also while bytes before it still wait."""
 
-    async def read(self) -> bytes:
-        """The next bytes in order; empty at the end of input, and then always."""
+    def open(self) -> None:
+        """Begin to take in what comes, so that its end is noticed before anybody reads."""
         if self._thread is None:
             loop = asyncio.get_running_loop()
             self._thread = threading.Thread(
                 target=self._pump, args=(loop,), name="editor-input", daemon=True
             )
             self._thread.start()
+
+    async def read(self) -> bytes:
+        """The next bytes in order; empty at the end of input, and then always."""
+        self.open()
         if self.ended.is_set() and self._read.empty():
             return b""
         data = await self._read.get()

@@ -104,14 +104,18 @@ async def connect(url: str) -> WebSocketTransport:
         )
     except InvalidStatus as error:
         raise _refused_upgrade(url, error) from None
+    except (ssl.SSLEOFError, ConnectionResetError, BrokenPipeError, asyncio.IncompleteReadError):
+        raise _closed_unanswered(url) from None
     except ssl.SSLError as error:
         reason = getattr(error, "verify_message", None) or error.reason or "handshake failed"
         raise _unreachable(
             url, f"its TLS certificate or handshake is not accepted: {reason}"
         ) from None
-    except (TimeoutError, asyncio.IncompleteReadError):
+    except TimeoutError:
         raise _unreachable(url, "it did not answer in time") from None
     except WebSocketException as error:
+        if isinstance(error.__cause__, EOFError | ConnectionError):
+            raise _closed_unanswered(url) from None
         raise _unreachable(url, f"it does not speak WebSocket: {error}") from None
     except OSError as error:
         raise _unreachable(url, _os_reason(error)) from None
@@ -128,6 +132,15 @@ def _closed(closed: ConnectionClosed) -> TransportClosed:
 def _unreachable(url: str, reason: str) -> GatewayUnreachable:
     return GatewayUnreachable(
         f"The gateway at {url} cannot be reached: {reason}.", hint=_where_to_look(url)
+    )
+
+
+def _closed_unanswered(url: str) -> GatewayUnreachable:
+    return GatewayUnreachable(
+        f"The gateway at {url} cannot be reached: something accepts the connection there and closes"
+        " it without an answer.",
+        hint="That is what a tunnel or a proxy does when the gateway behind it is not running:"
+        " start the gateway where it leads to, or check where that is.",
     )
 
 

@@ -263,6 +263,7 @@ def test_a_closed_ledger_refuses_everything_but_closing(ledger: EventLedger) -> 
         lambda: ledger.find_by_key("agent:s1"),
         lambda: ledger.list_sessions(Page()),
         ledger.stats,
+        ledger.confirm,
     ]
     for call in calls:
         with pytest.raises(LedgerClosed):

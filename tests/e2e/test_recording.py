@@ -18,6 +18,7 @@ from acp_bridge.demo.server import DemoGateway
 from ledger import open_ledger
 from tests.e2e.conftest import Start
 from tests.e2e.scripts import echo
+from tests.support.mounting import mounted
 from tests.support.waits import scaled
 
 pytestmark = pytest.mark.e2e
@@ -175,6 +176,43 @@ async def test_recording_goes_on_in_a_new_file_when_the_old_one_is_removed(
         await editor.wait_exit()
         assert "removed or replaced" in editor.stderr
     assert "after" in recorded_text(ledger_file(home), session)
+
+
+@pytest.mark.requirement("C070")
+async def test_a_file_that_is_removed_just_before_the_end_costs_nothing_that_was_said_since(
+    bridge: Start, home: Path
+) -> None:
+    async with DemoGateway(echo, pace=0) as gateway, bridge(gateway) as editor:
+        session = await editor.open(home)
+        assert await editor.prompt(session, "one") == "end_turn"
+        shutil.rmtree(ledger_file(home).parent)
+        for word in ("two", "three"):
+            assert await editor.prompt(session, word) == "end_turn"
+        editor.close_stdin()
+        assert await editor.wait_exit(scaled(2.0)) == 0
+        assert len(editor.stderr.splitlines()) == 1
+        assert "removed or replaced" in editor.stderr
+    assert recorded_text(ledger_file(home), session).endswith("twothree")
+
+
+@pytest.mark.requirement("C070")
+async def test_a_ledger_that_can_only_be_read_shows_its_history(bridge: Start, home: Path) -> None:
+    with mounted(home / "state") as mount:
+        where = ("--ledger-url", f"sqlite:///{mount.path}/ledger.db")
+        async with DemoGateway(echo, pace=0) as gateway, bridge(gateway, *where) as editor:
+            session = await editor.open(home)
+            assert await editor.prompt(session, "Hello") == "end_turn"
+        mount.freeze()
+        async with DemoGateway(echo, pace=0) as other, bridge(other, *where) as editor:
+            await editor.initialize()  # with a gateway that knows nothing of the session
+            wanted = {"sessionId": session, "cwd": str(home), "mcpServers": []}
+            await editor.call("session/load", wanted).result()
+            assert "Hello" in editor.text_of(session)
+            assert await editor.prompt(session, "more") == "end_turn"
+            editor.close_stdin()
+            await editor.wait_exit()
+            assert len(editor.stderr.splitlines()) == 1
+            assert "read-only" in editor.stderr
 
 
 @pytest.mark.requirement("C087")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import struct
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -397,6 +399,34 @@ async def test_a_server_of_another_kind_is_told_so(scheme: str, words: str) -> N
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(GatewayUnreachable, match=words):
             await connect(f"{scheme}://127.0.0.1:{port}")
+
+
+@pytest.mark.requirement("C006")
+@pytest.mark.parametrize("scheme", ["ws", "wss"])
+@pytest.mark.parametrize("reads", [False, True])
+@pytest.mark.parametrize("resets", [False, True])
+@pytest.mark.parametrize("begins", [False, True])
+async def test_a_tunnel_to_a_gateway_that_does_not_run_is_told_as_that(
+    scheme: str, reads: bool, resets: bool, begins: bool
+) -> None:
+    async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if reads:
+            await reader.read(100)
+        if begins:
+            writer.write({"ws": b"HTTP/1.1 10", "wss": b"\x16\x03"}[scheme])
+            await writer.drain()
+        if resets:
+            linger = struct.pack("ii", 1, 0)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        writer.close()
+
+    async with await asyncio.start_server(close, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(GatewayUnreachable, match="closes it without an answer") as caught:
+            await connect(f"{scheme}://127.0.0.1:{port}")
+    assert caught.value.hint is not None
+    assert "not running" in caught.value.hint
+    assert "ssh" not in caught.value.hint  # the tunnel is there
 
 
 async def test_a_host_that_does_not_exist_is_unreachable() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
+
+import pytest
 
 from acp_bridge.bridge.outbox import DEFAULT_LIMIT, LedgerOutbox
 from acp_bridge.core.effects import Record
@@ -152,6 +155,23 @@ def payloads(ledger: EventLedger, session_id: str) -> list[Any]:
     replay = ledger.read(session_id)
     assert replay is not None
     return [entry.payload for entry in replay.entries]
+
+
+def opened_ledger() -> WatchedLedger:
+    """One with three open sessions."""
+    ledger = WatchedLedger()
+    ledger.write([NewSession(name, name, "/w", 1) for name in SESSIONS])
+    return ledger
+
+
+def an_entry(session_id: SessionId = S1, weight: int = 10) -> tuple[Entry, int, int]:
+    """What the outbox gives a recorder."""
+    return Entry(session_id, Record("update", {"n": 1})), 1, weight
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The warnings."""
+    return [record.message for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 @asynccontextmanager

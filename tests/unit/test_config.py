@@ -137,6 +137,25 @@ def test_a_switch_set_by_a_variable_can_be_taken_back_by_a_flag() -> None:
     assert found.source("require_existing") == "--no-require-existing"
 
 
+ZERO_MEANS_NO_BOUND = ("--reconnect-window", "--stall-timeout")
+
+
+@pytest.mark.parametrize("flag", ["--connect-timeout", *ZERO_MEANS_NO_BOUND])
+@pytest.mark.parametrize("text", ["-1", "nan", "inf", "86401", "soon"])
+def test_a_wrong_number_of_seconds_is_told_with_what_would_be_right(flag: str, text: str) -> None:
+    message = failure(f"{flag}={text}").message
+    right = "0 or more" if flag in ZERO_MEANS_NO_BOUND else "above 0"
+    assert right in message
+    assert "up to 86400" in message
+
+
+@pytest.mark.parametrize("flag", ZERO_MEANS_NO_BOUND)
+@pytest.mark.parametrize("text", ["0", "0.0", " 0 ", "0.00", "-0"])
+def test_zero_is_a_number_of_seconds_where_it_stands_for_no_bound(flag: str, text: str) -> None:
+    found = getattr(settings(f"{flag}={text}"), flag.strip("-").replace("-", "_"))
+    assert str(found) == "0.0"
+
+
 def test_the_last_of_repeated_flags_counts() -> None:
     found = settings("--gateway-url", "ws://a", "--url=ws://b")
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -203,20 +204,20 @@ class Vanishing(MemoryLedger):
         self.is_closed = False
 
     def write(self, changes: Sequence[Change]) -> None:
-        self._check_there()
+        self.confirm()
         super().write(changes)
 
     def read(self, session_id: str) -> Replay | None:
-        self._check_there()
+        self.confirm()
         return super().read(session_id)
+
+    def confirm(self) -> None:
+        if self.is_gone:
+            raise LedgerGone("Gone.", hint="Leave it.")
 
     def close(self) -> None:
         self.is_closed = True
         super().close()
-
-    def _check_there(self) -> None:
-        if self.is_gone:
-            raise LedgerGone("Gone.", hint="Leave it.")
 
 
 def test_a_ledger_whose_file_is_gone_is_closed_and_opened_anew(
@@ -230,6 +231,8 @@ def test_a_ledger_whose_file_is_gone_is_closed_and_opened_anew(
     clock.now += RETRY
 
     assert ledger.read("s") is None  # of the new file, at once
+    with pytest.raises(LedgerGone):  # who writes is told, so that what is lost can be written again
+        ledger.write([SESSION])
     ledger.write([SESSION])
 
     assert made[0].is_closed
@@ -254,8 +257,49 @@ def test_a_file_that_goes_away_all_the_time_is_not_opened_all_the_time(
         with pytest.raises(LedgerGone) as caught:
             ledger.write([SESSION])
         assert caught.value.is_retryable
-    assert len(opened) == 1
+    assert len(opened) == 2
     assert len(warnings(caplog)) == 1
+
+
+def test_a_file_that_goes_away_soon_after_it_was_opened_is_begun_anew_at_once() -> None:
+    made = [Vanishing(), Vanishing()]
+    waiting = iter(made)
+    ledger = lazy(lambda: next(waiting))
+    ledger.write([SESSION])
+    ledger.confirm()
+    made[0].is_gone = True
+
+    with pytest.raises(LedgerGone):
+        ledger.confirm()
+    ledger.write([SESSION])
+    ledger.confirm()
+
+    assert made[1].read("s") is not None
+
+
+def test_files_that_go_away_again_and_again_are_told_of_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock, opened = Clock(), list[Vanishing]()
+
+    def opener() -> EventLedger:
+        opened.append(Vanishing())
+        return opened[-1]
+
+    ledger = lazy(opener, clock=clock)
+    for _ in range(20):
+        ledger.write([SESSION])
+        opened[-1].is_gone = True
+        clock.now += 6.0
+        with pytest.raises(LedgerGone):
+            ledger.confirm()
+    assert len(opened) == 20
+    assert len(warnings(caplog)) == 2
+
+
+def test_a_ledger_that_is_not_open_confirms_nothing() -> None:
+    with pytest.raises(LedgerBusy):
+        lazy(MemoryLedger).confirm()
 
 
 def test_a_file_that_is_removed_costs_no_session_that_is_written_later(
@@ -269,6 +313,8 @@ def test_a_file_that_is_removed_costs_no_session_that_is_written_later(
         file.unlink()
     clock.now += RETRY
 
+    with pytest.raises(LedgerGone):
+        ledger.write([NewSession("t", "other", "/w", at=2)])
     ledger.write([NewSession("t", "other", "/w", at=2)])
     ledger.close()
 
@@ -288,6 +334,8 @@ def test_threads_that_meet_a_file_that_is_gone_all_go_on(tmp_path: Path) -> None
     def work(number: int) -> None:
         try:
             ledger.read("s")
+            with suppress(LedgerGone):  # only one of them is told
+                ledger.write([NewSession(f"t{number}", "key", "/w", at=2)])
             ledger.write([NewSession(f"t{number}", "key", "/w", at=2)])
         except Exception as error:
             errors.append(error)

@@ -80,6 +80,7 @@ def test_no_read_shows_a_file_that_is_gone(
         lambda asked: asked.find_by_key("agent:s1"),
         lambda asked: asked.list_sessions(Page()),
         lambda asked: asked.stats(),
+        lambda asked: asked.confirm(),
     ]
     for read in reads:
         with pytest.raises(LedgerGone):
