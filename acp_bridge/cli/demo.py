@@ -10,6 +10,7 @@ import signal
 import sys
 import sysconfig
 import tempfile
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from acp_bridge.cli.keyboard import Lines
     from acp_bridge.cli.screen import Screen
+    from acp_bridge.demo import DemoGateway
+    from acp_bridge.demo.acp import AcpDemoGateway
 
 PROMPT: Final = "Show me around."
 _NAME: Final = "acp-bridge demo"
@@ -35,6 +38,13 @@ _IN_ZED: Final = """
 Same thing inside Zed. Put this into its settings ("zed: open settings file"), then start a new
 thread with "{name}" in the agent panel:
 """
+
+
+class Kind(StrEnum):
+    """A dialect that the demo's gateway has."""
+
+    OPENCLAW = "openclaw"
+    ACP = "acp"
 
 
 def demo(
@@ -54,6 +64,10 @@ def demo(
             "--serve", metavar="", help="Only run the gateway, for a bridge started elsewhere."
         ),
     ] = False,
+    kind: Annotated[
+        Kind,
+        typer.Option(help="What the demo's gateway speaks: OpenClaw's dialect, or ACP."),
+    ] = Kind.OPENCLAW,
     prompt: Annotated[
         str | None,
         typer.Option(
@@ -70,12 +84,13 @@ def demo(
 
     Exit code 0 if the conversation ended well, else as for acp-bridge chat.
     """
-    return asyncio.run(serve_gateway(port) if serve else run_demo(port, prompt))
+    return asyncio.run(serve_gateway(port, kind) if serve else run_demo(port, prompt, kind))
 
 
 async def run_demo(
     port: int = 0,
     prompt: str | None = None,
+    kind: Kind = Kind.OPENCLAW,
     *,
     console: Console | None = None,
     lines: Lines | None = None,
@@ -87,14 +102,13 @@ async def run_demo(
     from acp_bridge.cli.conversation import ChatOptions, converse
     from acp_bridge.cli.keyboard import Keyboard
     from acp_bridge.cli.screen import Screen
-    from acp_bridge.demo import DemoGateway
 
     screen = Screen(console or make_console())
     lines = lines or Keyboard()
     screen.line(_INTRODUCTION)
     token = secrets.token_urlsafe(16)
     with tempfile.TemporaryDirectory(prefix="acp-bridge-demo-") as state:
-        async with DemoGateway(token=token, port=port, pace=pace) as gateway:
+        async with _gateway(kind)(token=token, port=port, pace=pace) as gateway:
             options = ChatOptions(
                 command=bridge_command("--gateway-url", gateway.url, "--state-dir", state),
                 cwd=Path.cwd(),
@@ -109,22 +123,33 @@ async def run_demo(
     return code
 
 
-async def serve_gateway(port: int = 0, *, console: Console | None = None) -> int:
+async def serve_gateway(
+    port: int = 0, kind: Kind = Kind.OPENCLAW, *, console: Console | None = None
+) -> int:
     """Run the demo's gateway alone, until SIGINT or SIGTERM."""
     from acp_bridge.cli.screen import Screen
-    from acp_bridge.demo import DemoGateway
 
     screen = Screen(console or make_console())
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: loop.call_soon_threadsafe(stopped.set))
-    async with DemoGateway(port=port) as gateway:
+    async with _gateway(kind)(port=port) as gateway:
         screen.line(f"The demo's gateway listens on {gateway.url}; it wants no token.")
         screen.line(f"Try: acp-bridge chat -- --gateway-url {gateway.url}")
         screen.line("Ctrl-C ends it.")
         await stopped.wait()
     return 0
+
+
+def _gateway(kind: Kind) -> type[AcpDemoGateway | DemoGateway]:
+    if kind is Kind.ACP:
+        from acp_bridge.demo.acp import AcpDemoGateway
+
+        return AcpDemoGateway
+    from acp_bridge.demo import DemoGateway
+
+    return DemoGateway
 
 
 def zed_settings() -> str:

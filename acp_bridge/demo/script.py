@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from acp_bridge.demo.hub import Refusal
 from acp_bridge.demo.rpc import bare_prompt, working_directory
-from acp_bridge.demo.runs import RunContext
+from acp_bridge.demo.stage import Stage
 
 _WORD = re.compile(r"\S+\s*|\s+")
 _WORD_SECONDS = 0.03
@@ -57,7 +57,7 @@ What the demo agent understands:
 - anything else: the whole tour"""
 
 
-async def demo_script(run: RunContext) -> None:
+async def demo_script(run: Stage) -> None:
     """Answer one prompt: by its first word if that is a keyword, else with the whole tour."""
     prompt = bare_prompt(run.message).strip()
     keyword, _, rest = prompt.partition(" ")
@@ -68,7 +68,7 @@ async def demo_script(run: RunContext) -> None:
         await act(run, rest.strip())
 
 
-async def _tour(run: RunContext) -> None:
+async def _tour(run: Stage) -> None:
     where = PurePosixPath(working_directory(run.message) or "/demo") / "greeting.py"
     for part in THOUGHTS:
         await run.thought(part)
@@ -92,12 +92,12 @@ async def _tour(run: RunContext) -> None:
     await _count(run)
 
 
-async def _repeat(run: RunContext, rest: str) -> None:
+async def _repeat(run: Stage, rest: str) -> None:
     await _say(run, rest or "Nothing to say.")
     await _count(run)
 
 
-async def _slow(run: RunContext, rest: str) -> None:
+async def _slow(run: Stage, rest: str) -> None:
     steps = min(int(rest), _MOST_STEPS) if rest.isdecimal() else 10
     for number in range(1, steps + 1):
         await run.text(f"{number} ")
@@ -106,7 +106,7 @@ async def _slow(run: RunContext, rest: str) -> None:
     await _count(run)
 
 
-async def _think(run: RunContext, _rest: str) -> None:
+async def _think(run: Stage, _rest: str) -> None:
     for word in _WORD.findall("Let me see. Nothing depends on this, so any answer will do."):
         await run.thought(word)
         await run.sleep(2 * _WORD_SECONDS)
@@ -114,7 +114,7 @@ async def _think(run: RunContext, _rest: str) -> None:
     await _count(run)
 
 
-async def _tool(run: RunContext, _rest: str) -> None:
+async def _tool(run: Stage, _rest: str) -> None:
     await _say(run, "One tool call, coming up.")
     call = await run.tool_start("read", {"path": "/demo/README.md"})
     await run.sleep(0.6)
@@ -123,30 +123,30 @@ async def _tool(run: RunContext, _rest: str) -> None:
     await _count(run)
 
 
-async def _ask(run: RunContext, _rest: str) -> None:
+async def _ask(run: Stage, _rest: str) -> None:
     was_allowed = await run.exec("echo hello", "hello", cwd="/demo")
     await _say(run, "You allowed it." if was_allowed else "You did not allow it.")
     await _count(run)
 
 
-async def _fail(run: RunContext, _rest: str) -> None:
+async def _fail(run: Stage, _rest: str) -> None:
     await _say(run, "I will now fail on purpose.")
     await run.sleep(0.4)
     await run.fail("The demo's model broke down, as you asked it to.")
 
 
-async def _help(run: RunContext, _rest: str) -> None:
+async def _help(run: Stage, _rest: str) -> None:
     await run.final_only(HELP)
 
 
-async def _status(run: RunContext, _rest: str) -> None:
+async def _status(run: Stage, _rest: str) -> None:
     await run.final_only(
         "acp-bridge demo gateway\nModel: demo/canned-1 (no model at all)\n"
         f"Session: {run.session_key}\nQueue: empty"
     )
 
 
-async def _think_level(run: RunContext, level: str) -> None:
+async def _think_level(run: Stage, level: str) -> None:
     try:
         run.choose({"thinkingLevel": level})
     except Refusal as refusal:
@@ -155,7 +155,7 @@ async def _think_level(run: RunContext, level: str) -> None:
     await run.final_only(f"Thinking level set to {level}.")
 
 
-_ACTS: dict[str, Callable[[RunContext, str], Awaitable[None]]] = {
+_ACTS: dict[str, Callable[[Stage, str], Awaitable[None]]] = {
     "say": _repeat,
     "slow": _slow,
     "think": _think,
@@ -168,20 +168,20 @@ _ACTS: dict[str, Callable[[RunContext, str], Awaitable[None]]] = {
 }
 
 
-async def _say(run: RunContext, text: str) -> None:
+async def _say(run: Stage, text: str) -> None:
     """Stream a text word by word, in a paragraph of its own."""
     for word in _WORD.findall(text):
         await run.text(word)
         await run.sleep(_WORD_SECONDS)
 
 
-async def _show_plan(run: RunContext, done: int) -> None:
+async def _show_plan(run: Stage, done: int) -> None:
     """The plan with its first ``done`` steps ticked and the next one under way."""
     statuses = ["completed"] * done + ["in_progress"] + ["pending"] * len(PLAN)
     await run.plan(list(zip(PLAN, statuses, strict=False)), title="Demo plan")
 
 
-async def _count(run: RunContext) -> None:
+async def _count(run: Stage) -> None:
     """Token counts that look like those of a model: about four characters a token."""
     output = max(len(run.answer) // 4, 1)
     before = len(run.message) // 4 + 1200
