@@ -22,15 +22,16 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from acp_bridge.bridge.outbox import LedgerOutbox
 from acp_bridge.bridge.service import Bridge, Surroundings
 from acp_bridge.bridge.timing import Deadlines
-from acp_bridge.config import Settings
+from acp_bridge.config import DEFAULT, Settings
 from acp_bridge.core.sessions import CreationLimit, SessionOptions
 from acp_bridge.errors import GatewayError
 from acp_bridge.front.connection import Connection
 from acp_bridge.front.router import Router
 from acp_bridge.front.stdio import Channel, claim
 from acp_bridge.gateway.client import GatewayClient
-from acp_bridge.gateway.credentials import Credentials
-from acp_bridge.gateway.settings import GatewaySettings, check_url
+from acp_bridge.gateway.credentials import OPENCLAW, ZEROCLAW, Credentials
+from acp_bridge.gateway.detection import ACP
+from acp_bridge.gateway.settings import ACP_URL, GatewaySettings, check_url
 from acp_bridge.logs import register_secret
 from acp_bridge.storage import LazyLedger, ledger_of
 
@@ -219,20 +220,32 @@ async def _gateway_settings(settings: Settings) -> AsyncIterator[GatewaySettings
         async with _demo_settings() as demo:
             yield demo
         return
+    url, source = settings.gateway_url, settings.source("gateway_url")
+    if settings.gateway_kind == ACP and source == DEFAULT:
+        url = ACP_URL
     yield GatewaySettings(
-        url=check_url(settings.gateway_url, settings.source("gateway_url")),
-        url_source=settings.source("gateway_url"),
-        credentials=Credentials.from_options(
-            token=settings.token,
-            token_file=settings.token_file,
-            password=settings.password,
-            password_file=settings.password_file,
-            sources=settings.sources,
-            environ=os.environ,
-            learn=register_secret,
-        ),
+        url=check_url(url, source),
+        url_source=source,
+        credentials=_credentials(settings, OPENCLAW),
         scopes=settings.scopes,
         state_dir=settings.state_dir,
+        kind=settings.gateway_kind,
+        kind_source=settings.source("gateway_kind"),
+        acp_credentials=_credentials(settings, ZEROCLAW),
+        token_via=settings.token_via,
+    )
+
+
+def _credentials(settings: Settings, foreign: str) -> Credentials:
+    return Credentials.from_options(
+        token=settings.token,
+        token_file=settings.token_file,
+        password=settings.password,
+        password_file=settings.password_file,
+        sources=settings.sources,
+        environ=os.environ,
+        learn=register_secret,
+        foreign=foreign,
     )
 
 

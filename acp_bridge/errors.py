@@ -287,6 +287,12 @@ class OutcomeUnknown(TurnError):
     code = "outcome_unknown"
 
 
+def unsupported(method: str) -> UnknownMethod:
+    """The error for a method that nobody here knows."""
+    name = method[:200]
+    return UnknownMethod(f"The method {name} is not supported.", data={"method": name})
+
+
 def to_jsonrpc(error: BaseException) -> Json:
     """The JSON-RPC error object for ``error``.
 

@@ -17,10 +17,11 @@ from acp_bridge.bridge.options import Pickers, Reading
 from acp_bridge.bridge.outbox_items import update_message
 from acp_bridge.bridge.prompting import Prompting
 from acp_bridge.bridge.timing import Clock, Deadlines
-from acp_bridge.core.commands import ReadTranscript, ResetSession, ResolveSession
+from acp_bridge.core.commands import OpenSession, ReadTranscript, ResetSession, ResolveSession
 from acp_bridge.core.effects import Record
 from acp_bridge.core.heal import Addition, additions
 from acp_bridge.core.live_turn import Turn
+from acp_bridge.core.naming import named
 from acp_bridge.core.ports import Entry, Outbox
 from acp_bridge.core.prompt import prompt_title
 from acp_bridge.core.replay import (
@@ -124,14 +125,18 @@ class Opener:
         """A new session. The gateway makes its own at the first prompt."""
         self._limit.take(self._clock.time())
         hello = await self._gateway.wait_hello(self._deadlines.connect)
-        wanted = route(request.meta, self._options)
+        wanted = route(request.meta, self._routing)
         session_id = SessionId(self._new_id())
-        agent = self._options.agent or hello.default_agent
-        key = await self._resolve(wanted) or own_key(session_id, agent)
+        key, extras = await self._resolve(wanted), {}
+        if key is None and hello.makes_sessions:
+            query = OpenSession(request.cwd, request.agent or self._options.agent)
+            key, extras = await self._gateway.request(query)
+        elif key is None:
+            key = own_key(session_id, self._options.agent or hello.default_agent)
         if wanted.reset and key not in self._reset_keys:
             await self._gateway.request(ResetSession(key))
             self._reset_keys.add(key)
-        session = Session(session_id, key, request.cwd, wanted.prefix_cwd)
+        session = Session(session_id, key, request.cwd, wanted.prefix_cwd, extras=extras)
         self._enter(session, None)
         return session
 
@@ -141,6 +146,7 @@ class Opener:
         key, transcript, reading = await self._look_up(request, found)
         added: list[Addition] = []
         if transcript is not None:
+            transcript = named(transcript, found.entries)
             added = additions(
                 found.entries,
                 transcript,
@@ -189,6 +195,13 @@ class Opener:
         self._join(session, found.entries, open_runs(found.entries))
         return session
 
+    @property
+    def _routing(self) -> SessionOptions:
+        """Without the agent where it is no part of a session's key."""
+        hello = self._gateway.hello
+        is_apart = hello is not None and hello.makes_sessions
+        return self._options._replace(agent=None) if is_apart else self._options
+
     # --- finding -------------------------------------------------------------------------
 
     async def _find(self, session_id: SessionId) -> _Found:
@@ -234,7 +247,7 @@ class Opener:
         if self._gateway.hello is None and known is not None:
             return SessionKey(known.session_key), None, None
         # A session that is known keeps its key, whatever --session says of new ones.
-        options = self._options if known is None else SessionOptions(agent=self._options.agent)
+        options = self._routing if known is None else SessionOptions(agent=self._routing.agent)
         key = await self._resolve(route(request.meta, options))
         if key is None and known is not None:
             key = SessionKey(known.session_key)

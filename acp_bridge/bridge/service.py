@@ -6,20 +6,22 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from acp_bridge.bridge.capabilities import AUTH_METHOD, initialize_result
 from acp_bridge.bridge.facts import FACTS_TIMEOUT, Facts
 from acp_bridge.bridge.listing import Lister
 from acp_bridge.bridge.opening import Opener
 from acp_bridge.bridge.options import Pickers, Reading
+from acp_bridge.bridge.passing import Passage, when_known
 from acp_bridge.bridge.prompting import Prompting
 from acp_bridge.bridge.run_options import run_options
 from acp_bridge.bridge.timing import Clock, Deadlines
 from acp_bridge.core import events as ev
-from acp_bridge.core.commands import DeleteSession, StartRun
+from acp_bridge.core.commands import AnswerPermission, CloseSession, DeleteSession, StartRun
 from acp_bridge.core.effects import Record
 from acp_bridge.core.live_turn import Turn
+from acp_bridge.core.permissions import DENY
 from acp_bridge.core.ports import Editor, Entry, Outbox, Responder
 from acp_bridge.core.prompt import prompt_title, prompt_to_message
 from acp_bridge.core.sessions import (
@@ -132,12 +134,17 @@ class Bridge:
             new_id=new_id,
             now_ms=now_ms,
         )
+        self._passage = Passage(
+            gateway=gateway, outbox=outbox, editor=editor, sessions=self._sessions
+        )
         self._lister = Lister(gateway=gateway, ledger=ledger, elsewhere=surroundings.cwd)
 
     # --- what the editor calls -----------------------------------------------------------
 
     async def initialize(self, params: Json) -> Json:
         """The ``initialize`` result; it normally follows the gateway's hello."""
+        capabilities = params.get("clientCapabilities")
+        self._gateway.announce(capabilities if isinstance(capabilities, dict) else {})
         hello = self._tasks.create_task(self._look_for_gateway())
         leaving = self._tasks.create_task(self._leaving.wait())
         await asyncio.wait({hello, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -162,7 +169,9 @@ class Bridge:
         """The ``session/new`` result."""
         session = await self._opener.new(request)
         self._say_mcp(request.mcp_servers)
-        return {"sessionId": session.session_id, **await self._pickers.opening(session)}
+        options = await self._pickers.opening(session)
+        when_known(self._passage, session)
+        return {**session.extras, "sessionId": session.session_id, **options}
 
     async def load_session(self, request: OpenedSession) -> Json:
         """The ``session/load`` result, after the whole replay."""
@@ -177,6 +186,7 @@ class Bridge:
     ) -> Json:
         self._say_mcp(request.mcp_servers)
         answer = await self._pickers.opening(session, reading)
+        when_known(self._passage, session)
         # After the answer: what is fresh is live, and no part of the history.
         asyncio.get_running_loop().call_soon(self._facts.refresh, session.session_id)
         return answer
@@ -227,6 +237,7 @@ class Bridge:
             session_key=session.session_key,
             message=prepared.message,
             attachments=prepared.attachments,
+            blocks=request.blocks,
             provenance=provenance_fields(
                 self._options.provenance,
                 session_id=session.session_id,
@@ -244,6 +255,7 @@ class Bridge:
     def cancel(self, session_id: SessionId) -> None:
         """``session/cancel``."""
         self._prompting.cancel(session_id)
+        self._passage.cancelled(session_id)
 
     def cancel_prompt(self, respond: Responder) -> None:
         """``$/cancel_request`` for a prompt."""
@@ -251,12 +263,22 @@ class Bridge:
 
     async def close_session(self, session_id: SessionId) -> Json:
         """``session/close``. Closing an unknown session succeeds: it is closed."""
-        if self._sessions.find(session_id) is not None:
+        if (session := self._sessions.find(session_id)) is not None:
             self._prompting.leave(session_id)
             await self._prompting.answered(session_id)
             self._sessions.remove(session_id)
+            if self._makes_sessions:
+                self._gateway.submit(CloseSession(session.session_key))
             self._outbox.put_record(Entry(session_id, Record("closed", {})))
         return {}
+
+    async def forward(self, method: str, params: Any) -> Json:
+        """A request that the bridge does not know."""
+        return await self._passage.forward(method, params)
+
+    def notify(self, method: str, params: Any) -> None:
+        """A notification that the bridge does not know."""
+        self._passage.notify(method, params)
 
     async def stop(self, grace: float, *, detach: bool) -> None:
         """Answer all turns, within about ``grace`` seconds: as cancelled, or with ``detach`` as
@@ -279,6 +301,7 @@ class Bridge:
             case ev.LinkLost():
                 log.info("link lost", extra={"fields": {"why": event.reason}})
                 self._prompting.link_lost(event)
+                self._passage.link_lost()
             case ev.RunSeen():
                 for session in self._sessions.with_key(event.session_key, self._agent):
                     self._prompting.run_seen(event.run_id, session)
@@ -286,15 +309,22 @@ class Bridge:
                 self._permission_asked(event)
             case ev.PermissionClosed() | ev.PermissionSettled() | ev.ApprovalsListed():
                 self._prompting.permission_event(event)
-            case ev.SessionChanged():
-                self._facts.changed(event, self._sessions.with_key(event.session_key, self._agent))
-            case ev.OptionsChanged():
-                self._pickers.changed(self._sessions.with_key(event.session_key, self._agent))
+            case ev.SessionChanged() | ev.OptionsChanged():
+                self._session_changed(event)
             case ev.GatewayStopping(reason) | ev.Unreadable(reason):
                 fields = {"event": type(event).__name__, "why": reason}
                 log.info("the gateway says", extra={"fields": fields})
+            case ev.SessionUpdated() | ev.PeerAsked() | ev.Notified():
+                self._passage.take(event)
             case _:
                 self._prompting.run_event(event)
+
+    def _session_changed(self, event: ev.SessionChanged | ev.OptionsChanged) -> None:
+        sessions = self._sessions.with_key(event.session_key, self._agent)
+        if isinstance(event, ev.SessionChanged):
+            self._facts.changed(event, sessions)
+        else:
+            self._pickers.changed(sessions)
 
     def _link_up(self, hello: ev.Hello) -> None:
         needs_admin = self._options.reset or self._options.provenance != "off"
@@ -312,6 +342,8 @@ class Bridge:
             turn = self._running_in(asked.session_key)
         if turn is not None:
             self._prompting.permission_asked(asked, turn)
+        elif asked.params is not None:  # nobody else is asked
+            self._gateway.submit(AnswerPermission(asked.approval_id, DENY))
 
     def _running_in(self, key: SessionKey) -> Turn | None:
         """2026.6.11 names only the session, in its own spelling; one run is under way in it."""
@@ -320,6 +352,11 @@ class Bridge:
             if turn is not None:
                 return turn
         return None
+
+    @property
+    def _makes_sessions(self) -> bool:
+        hello = self._gateway.hello
+        return hello is not None and hello.makes_sessions
 
     @property
     def _agent(self) -> str | None:

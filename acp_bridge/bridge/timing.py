@@ -68,7 +68,7 @@ class Deadlines(NamedTuple):
                 return min(self.resend_first * 2.0 ** (arm.attempt - 1), self.resend_most)
             case DeadlineKind.CANCEL:
                 return self.cancel
-            case DeadlineKind.RECONNECT:
+            case DeadlineKind.RECONNECT | DeadlineKind.UNSEEN:
                 return self.reconnect
             case DeadlineKind.PROBE:
                 return self.probe

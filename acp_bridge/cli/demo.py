@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PROMPT: Final = "Show me around."
 _NAME: Final = "acp-bridge demo"
-_OURS: Final = ("ACP_BRIDGE_", "OPENCLAW_")
+_OURS: Final = ("ACP_BRIDGE_", "OPENCLAW_", "ZEROCLAW_")
 _INTRODUCTION: Final = """\
 The demo: a gateway with a scripted agent is started on 127.0.0.1, the bridge is started as an
 editor would start it, and this terminal plays the editor. Nothing leaves this machine, nothing is

@@ -78,6 +78,17 @@ OPTIONS: Final = (
         alias="--url",
     ),
     Option(
+        "gateway_kind",
+        "--gateway-kind",
+        values.gateway_kind,
+        "What the gateway speaks: openclaw, acp (ZeroClaw, or any agent served over a WebSocket),"
+        " or auto to find out.",
+        "Gateway",
+        metavar="KIND",
+        default="auto",
+        example="acp",
+    ),
+    Option(
         "connect_timeout",
         "--connect-timeout",
         values.seconds,
@@ -142,6 +153,16 @@ OPTIONS: Final = (
         metavar="TEXT",
         example="TOKEN",
         is_secret=True,
+    ),
+    Option(
+        "token_via",
+        "--token-via",
+        values.token_via,
+        "Where a gateway that speaks ACP gets the token: header, subprotocol or query.",
+        "Credentials",
+        metavar="PLACE",
+        default="header",
+        example="subprotocol",
     ),
     Option(
         "password_file",

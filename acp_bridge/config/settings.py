@@ -32,6 +32,7 @@ class Settings:
     """
 
     gateway_url: str
+    gateway_kind: str
     connect_timeout: float
     reconnect_window: float
     stall_timeout: float
@@ -39,6 +40,7 @@ class Settings:
     demo: bool
     token_file: Path | None
     token: str | None = field(repr=False)
+    token_via: str
     password_file: Path | None
     password: str | None = field(repr=False)
     scopes: tuple[str, ...] | None

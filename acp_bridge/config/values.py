@@ -15,6 +15,8 @@ LOG_FORMATS = ("console", "json")
 LEDGERS = ("file", "memory")
 ON_EXIT = ("detach", "cancel")
 FOREIGN_TURNS = ("show", "hide")
+GATEWAY_KINDS = ("auto", "openclaw", "acp")
+TOKEN_PLACES = ("header", "subprotocol", "query")
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off"}
@@ -79,6 +81,16 @@ def on_exit(text: str) -> str:
 def foreign_turns(text: str) -> str:
     """Whether the turns of other clients are shown."""
     return _one_of(text, FOREIGN_TURNS)
+
+
+def gateway_kind(text: str) -> str:
+    """What the gateway speaks."""
+    return _one_of(text, GATEWAY_KINDS)
+
+
+def token_via(text: str) -> str:
+    """Where a token goes at the upgrade to a WebSocket."""
+    return _one_of(text, TOKEN_PLACES)
 
 
 def count(text: str) -> int:

@@ -6,9 +6,9 @@ of the wire, since the life of a run must be seen in order. A *query* is awaited
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from acp_bridge.ids import ApprovalId, Json, RunId, SessionKey
+from acp_bridge.ids import NOTHING, ApprovalId, Json, RunId, SessionKey
 
 
 class Attachment(NamedTuple):
@@ -33,6 +33,8 @@ class StartRun(NamedTuple):
     timeout_ms: int | None = None
     provenance: Json | None = None
     """Where the prompt comes from, to be sent as the gateway's provenance fields; None = off."""
+    blocks: tuple[Any, ...] = ()
+    """The prompt as the editor sent it, for gateways that speak ACP themselves."""
 
 
 class AbortRun(NamedTuple):
@@ -57,7 +59,58 @@ class AnswerPermission(NamedTuple):
 
     approval_id: ApprovalId
     decision: str
-    """``allow-once``, ``allow-always`` or ``deny``."""
+    """``deny``, or the id of the option that was chosen: ``allow-once``, ``allow-always`` …"""
+    details: Json = NOTHING
+    """What the editor's outcome says beside the option."""
+
+
+class CloseSession(NamedTuple):
+    """The editor has closed a session. Not answered; a gateway that keeps none does nothing."""
+
+    session_key: SessionKey
+
+
+class AnswerPeer(NamedTuple):
+    """The editor's answer to PeerAsked: a result, or a JSON-RPC error object."""
+
+    ask_id: ApprovalId
+    result: Any = None
+    error: Json | None = None
+
+
+class Notify(NamedTuple):
+    """Pass on a notification of the editor that the bridge does not interpret."""
+
+    method: str
+    params: Json
+    session_key: SessionKey | None = None
+    """Goes into ``params`` as the gateway's name of the session."""
+
+
+class OpenSession(NamedTuple):
+    """Make a session, at a gateway that names its sessions itself (``Hello.makes_sessions``).
+    Result: OpenedAt."""
+
+    cwd: str
+    agent: str | None = None
+    meta: Json = NOTHING
+
+
+class OpenedAt(NamedTuple):
+    """A session that the gateway has made."""
+
+    session_key: SessionKey
+    extras: Json = NOTHING
+    """What else the gateway's answer says, for the editor."""
+
+
+class Forward(NamedTuple):
+    """Pass on a request that the bridge does not interpret. Result: the gateway's."""
+
+    method: str
+    params: Json
+    session_key: SessionKey | None = None
+    """Goes into ``params`` as the gateway's name of the session."""
 
 
 class ResolveSession(NamedTuple):
@@ -136,7 +189,7 @@ class SessionFacts(NamedTuple):
     is_running: bool = False
 
 
-RunCommand = StartRun | AbortRun | ProbeRun | AnswerPermission
+RunCommand = StartRun | AbortRun | ProbeRun | AnswerPermission | CloseSession | AnswerPeer | Notify
 Query = (
     ResolveSession
     | ResetSession
@@ -147,5 +200,7 @@ Query = (
     | ReadOptions
     | ChangeOption
     | ListCommands
+    | OpenSession
+    | Forward
 )
 Command = RunCommand | Query

@@ -63,6 +63,7 @@ class DeadlineKind(StrEnum):
     RECONNECT = "reconnect"
     PROBE = "probe"
     RESUME = "resume"
+    UNSEEN = "unseen"
     DRAIN = "drain"
     LINGER = "linger"
 

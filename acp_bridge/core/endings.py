@@ -133,7 +133,7 @@ def report_ending(report: RunReported) -> Ending:
             return _unknown(_LOST)
         case RunState.UNTOLD:
             return untold()
-        case RunState.RUNNING:
+        case RunState.RUNNING | RunState.UNSEEN:
             raise LocalProtocolError("a run that goes on has no ending")
         case _:
             assert_never(report.state)

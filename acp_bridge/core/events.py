@@ -28,6 +28,9 @@ class Hello(NamedTuple):
     default_agent: str | None
     changeable: frozenset[str] = frozenset()
     """Ids of the options (``core.options``) that this connection may change."""
+    makes_sessions: bool = False
+    """Whether the gateway speaks ACP itself: it names its sessions, is asked for new ones, is told
+    when one is closed, and takes what the bridge does not interpret."""
 
 
 class LinkUp(NamedTuple):
@@ -108,6 +111,13 @@ class PlanChanged(NamedTuple):
 
     run_id: RunId
     entries: tuple[Json, ...]
+
+
+class Updated(NamedTuple):
+    """A session update that the gateway has made itself, fit to be shown as it is."""
+
+    run_id: RunId
+    update: Json
 
 
 class ToolStarted(NamedTuple):
@@ -217,6 +227,8 @@ class RunState(StrEnum):
     CUT = "cut"
     """The gateway has the prompt, but neither a run nor an end of it: it was restarted in between,
     and may go on with the work by itself, as another run."""
+    UNSEEN = "unseen"
+    """The gateway may be working on it where nobody can look; an end that comes is reported."""
     UNKNOWN = "unknown"
     UNTOLD = "untold"
     """The gateway has not answered, or not enough to tell."""
@@ -260,6 +272,9 @@ class PermissionAsked(NamedTuple):
     warning: str | None = None
     waited: float = 0.0
     """Seconds since the gateway began to wait for it; of one that is told of afterwards."""
+    params: Json | None = None
+    """The question in ACP's own shape, where the gateway words it so; it is asked of us alone
+    then, and ``allowed`` are the ids of its options."""
 
 
 class PermissionClosed(NamedTuple):
@@ -299,6 +314,30 @@ class OptionsChanged(NamedTuple):
     """Equal marks mean that nothing changed between them."""
 
 
+class SessionUpdated(NamedTuple):
+    """A session update that belongs to no run."""
+
+    session_key: SessionKey
+    update: Json
+
+
+class PeerAsked(NamedTuple):
+    """The gateway asks the editor something that the bridge does not interpret."""
+
+    ask_id: ApprovalId
+    method: str
+    params: Json
+    session_key: SessionKey | None
+
+
+class Notified(NamedTuple):
+    """The gateway tells the editor something that the bridge does not interpret."""
+
+    method: str
+    params: Json
+    session_key: SessionKey | None
+
+
 class GatewayStopping(NamedTuple):
     """The gateway announced that it is going down."""
 
@@ -320,6 +359,7 @@ RunEvent = (
     | TextProgress
     | ThoughtProgress
     | PlanChanged
+    | Updated
     | ToolEvent
     | RunEnded
     | AbortAnswered
@@ -337,6 +377,9 @@ GatewayEvent = (
     | ApprovalsListed
     | SessionChanged
     | OptionsChanged
+    | SessionUpdated
+    | PeerAsked
+    | Notified
     | GatewayStopping
     | Unreadable
 )

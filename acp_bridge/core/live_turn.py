@@ -28,6 +28,7 @@ _OF_REPORT: Final = {
     ev.RunState.UNKNOWN: Trigger.PROBE_UNKNOWN,
     ev.RunState.UNTOLD: Trigger.PROBE_UNKNOWN,
     ev.RunState.CUT: Trigger.PROBE_CUT,
+    ev.RunState.UNSEEN: Trigger.PROBE_RUNNING,
 }
 
 
@@ -280,8 +281,8 @@ class Turn(TurnBase):
             case ev.RunState.NOT_TAKEN if self.state is TurnState.SENT:
                 self._move(Trigger.PROBE_NOT_TAKEN)
                 return self._abort() + self._end(endings.unacknowledged(), is_over=False)
-            case ev.RunState.CUT if self.state is TurnState.PROBING:
-                return self._cut(event.resumed_as or self._candidate)
+            case ev.RunState.CUT | ev.RunState.UNSEEN if self.state is TurnState.PROBING:
+                return self._unheard(event)
             case _ if self._is_doubted_again(event.state):
                 self._move(Trigger.ERRORED)
                 return self._end(endings.denied(), snapshot=event.snapshot)
@@ -312,6 +313,12 @@ class Turn(TurnBase):
         effects.append(fx.Follow(resumed_as))
         effects += self._view.resumed(resumed_as)
         return [*effects, self._probe(), self._arm(fx.DeadlineKind.PROBE)]
+
+    def _unheard(self, event: ev.RunReported) -> list[fx.Effect]:
+        """The run may go on: as another one, or with its end, if that is seen, in a new report."""
+        if event.state is ev.RunState.UNSEEN:
+            return [*self._view.unseen(), self._arm(fx.DeadlineKind.UNSEEN)]
+        return self._cut(event.resumed_as or self._candidate)
 
     def _may_send_again(self) -> bool:
         return self.state is TurnState.PROBING and not self._is_acknowledged
@@ -363,7 +370,12 @@ class Turn(TurnBase):
             case fx.DeadlineKind.PROBE if self._early_end is not None:
                 self._probes = 0
                 return self._run_ended(endings.without_record(self._early_end))
-            case fx.DeadlineKind.RECONNECT | fx.DeadlineKind.PROBE | fx.DeadlineKind.RESUME:
+            case (
+                fx.DeadlineKind.RECONNECT
+                | fx.DeadlineKind.PROBE
+                | fx.DeadlineKind.RESUME
+                | fx.DeadlineKind.UNSEEN
+            ):
                 self._move(Trigger.DEADLINE)
                 return self._end(endings.given_up(kind))
             case _:

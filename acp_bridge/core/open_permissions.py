@@ -9,7 +9,7 @@ told, when it is told, and what it made of that if it says so.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from acp_bridge.core.commands import AnswerPermission
 from acp_bridge.core.effects import (
@@ -21,16 +21,18 @@ from acp_bridge.core.effects import (
     WithdrawPermission,
 )
 from acp_bridge.core.events import PermissionAsked, PermissionSettled, ToolStarted
-from acp_bridge.core.permissions import DENY, outcome_to_decision, permission_params
+from acp_bridge.core.permissions import DENY, allows, permission_params, read_answer
 from acp_bridge.core.ports import EditorAnswer
 from acp_bridge.core.tool_calls import APPROVAL, ToolCalls
-from acp_bridge.ids import ApprovalId, RunId, SessionId, ToolCallId
+from acp_bridge.ids import NOTHING, ApprovalId, Json, RunId, SessionId, ToolCallId
+from acp_bridge.wire import updates
 
 
 @dataclass(slots=True)
 class _Open:
     asked: PermissionAsked
     decision: str | None = None
+    details: Json = field(default_factory=dict)
     sends: int = 0
 
 
@@ -55,6 +57,8 @@ class OpenPermissions:
         """What the turn's end has left, until the gateway says that it is settled; with the
         decision that was recorded."""
         self._denied_late: set[ApprovalId] = set()
+        self._cards: dict[ApprovalId, ToolCallId] = {}
+        """Cards that were made for a question as the gateway words it."""
 
     @property
     def is_waiting(self) -> bool:
@@ -68,6 +72,8 @@ class OpenPermissions:
             return []
         self._known.add(asked.approval_id)
         self._open[asked.approval_id] = _Open(asked)
+        if asked.params is not None:
+            return self._ask_as_worded(asked, asked.params)
         tool_call_id = asked.tool_call_id or self._tools.match_command(asked.command)
         effects: list[Effect] = []
         if tool_call_id is None or self._tools.title_of(tool_call_id) is None:
@@ -78,6 +84,32 @@ class OpenPermissions:
         title = self._tools.title_of(tool_call_id) or asked.command
         params = permission_params(self._session_id, asked, tool_call_id, title)
         return [*effects, AskPermission(asked, tool_call_id, params)]
+
+    def _ask_as_worded(self, asked: PermissionAsked, params: Json) -> list[Effect]:
+        """The question has a call of its own, which is over with the answer."""
+        given = params.get("toolCall")
+        call: Json = given if isinstance(given, dict) else {}
+        tool_call_id = ToolCallId(str(call.get("toolCallId") or f"{APPROVAL}{asked.approval_id}"))
+        effects: list[Effect] = []
+        if self._tools.title_of(tool_call_id) is None:
+            card = {"title": "Permission", "kind": "other", "status": "pending", **call}
+            effects = self._card({**card, "sessionUpdate": "tool_call"}, tool_call_id)
+            self._cards[asked.approval_id] = tool_call_id
+        call = {**call, "toolCallId": tool_call_id}
+        params = {**params, "toolCall": call, "sessionId": self._session_id}
+        return [*effects, AskPermission(asked, tool_call_id, params)]
+
+    def _card_over(self, approval_id: ApprovalId, *, failed: bool) -> list[Effect]:
+        tool_call_id = self._cards.pop(approval_id, None)
+        if tool_call_id is None:
+            return []
+        status = "failed" if failed else "completed"
+        return self._card(updates.tool_call_update(tool_call_id, status=status), tool_call_id)
+
+    def _card(self, update: Json, tool_call_id: ToolCallId) -> list[Effect]:
+        update = {**update, "toolCallId": tool_call_id}
+        self._tools.adopt(update)
+        return [Show(update)]
 
     def refuse(self, asked: PermissionAsked) -> list[Effect]:
         """Deny at once: the turn no longer runs for the editor."""
@@ -94,8 +126,10 @@ class OpenPermissions:
         permission = self._open.get(approval_id)
         if permission is None or permission.decision is not None:
             return []
-        permission.decision = outcome_to_decision(answer, permission.asked.allowed)
-        return self._deliver(approval_id, permission) if is_link_up else []
+        permission.decision, permission.details = read_answer(answer, permission.asked)
+        is_allowed = allows(permission.asked, permission.decision)
+        effects = self._card_over(approval_id, failed=not is_allowed)
+        return effects + (self._deliver(approval_id, permission) if is_link_up else [])
 
     def link_up(self) -> list[Effect]:
         """Deliver the decisions that the gateway has not confirmed."""
@@ -109,7 +143,9 @@ class OpenPermissions:
         permission = self._open.pop(approval_id, None)
         told = self.left.pop(approval_id, None)
         if permission is not None and permission.decision is None:
-            return [WithdrawPermission(approval_id), _outcome(approval_id, decision or "elsewhere")]
+            effects: list[Effect] = [WithdrawPermission(approval_id)]
+            effects += self._card_over(approval_id, failed=True)
+            return [*effects, _outcome(approval_id, decision or "elsewhere")]
         if permission is not None:
             told = permission.decision
         return self._corrected(approval_id, told, decision)
@@ -151,6 +187,7 @@ class OpenPermissions:
         return [
             WithdrawPermission(approval_id),
             _outcome(approval_id, "expired"),
+            *self._card_over(approval_id, failed=True),
             *self._say(text, f"expired:{approval_id}"),
             *self._decide(approval_id, DENY),
         ]
@@ -181,10 +218,12 @@ class OpenPermissions:
             return []
         permission.sends += 1
         told = [_outcome(approval_id, permission.decision)] if permission.sends == 1 else []
-        return [*told, *self._decide(approval_id, permission.decision)]
+        return [*told, *self._decide(approval_id, permission.decision, permission.details)]
 
-    def _decide(self, approval_id: ApprovalId, decision: str) -> list[Effect]:
-        return [Send(AnswerPermission(approval_id, decision))]
+    def _decide(
+        self, approval_id: ApprovalId, decision: str, details: Json = NOTHING
+    ) -> list[Effect]:
+        return [Send(AnswerPermission(approval_id, decision, details))]
 
 
 def _outcome(approval_id: ApprovalId, decision: str, *, corrects: bool = False) -> Record:

@@ -66,6 +66,34 @@ def permission_params(
     return updates.permission_request(session_id, call, permission_options(asked.allowed))
 
 
+def read_answer(answer: EditorAnswer, asked: PermissionAsked) -> tuple[str, Json]:
+    """The decision and what the editor's outcome says beside it.
+
+    The options are ours, or those of the question as the gateway words it.
+    """
+    if asked.params is None:
+        return outcome_to_decision(answer, asked.allowed), {}
+    outcome: Any = answer.result.get("outcome") if isinstance(answer.result, dict) else None
+    if answer.error is not None or not isinstance(outcome, dict):
+        return DENY, {}
+    chosen = outcome.get("optionId")
+    if outcome.get("outcome") != "selected" or chosen not in asked.allowed:
+        return DENY, {}
+    known = ("outcome", "optionId")
+    return chosen, {name: value for name, value in outcome.items() if name not in known}
+
+
+def allows(asked: PermissionAsked, decision: str) -> bool:
+    """Whether a decision lets the tool run."""
+    options = asked.params.get("options") if asked.params is not None else None
+    kinds = {
+        option.get("optionId"): str(option.get("kind"))
+        for option in (options if isinstance(options, list) else ())
+        if isinstance(option, dict)
+    }
+    return kinds.get(decision, decision).startswith("allow")
+
+
 def outcome_to_decision(answer: EditorAnswer, allowed: Collection[str]) -> str:
     """The gateway's decision for the editor's answer: ``allow-once``, ``allow-always``, ``deny``.
 

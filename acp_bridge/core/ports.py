@@ -149,3 +149,10 @@ class Handlers(Protocol):
 
     async def set_option(self, request: SetOption) -> Json:
         """The ``session/set_config_option`` result: all options with the values that hold now."""
+
+    async def forward(self, method: str, params: Any) -> Json:
+        """The result of a method that the bridge does not know. Raises ``UnknownMethod`` unless
+        the gateway may know it."""
+
+    def notify(self, method: str, params: Any) -> None:
+        """A notification that the bridge does not know. Raises ``SessionNotFound``."""

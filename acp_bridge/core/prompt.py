@@ -111,10 +111,10 @@ def _short(cwd: str, home: str | None) -> str:
 def _read(index: int, block: Any) -> _Part:
     kind = block.get("type") if isinstance(block, dict) else None
     if not isinstance(kind, str):
-        raise _refusal(index, "type", "is missing")
+        raise refusal(index, "type", "is missing")
     if kind not in _READERS:
         name = escape_controls(kind[:_MAX_NAME])
-        raise _refusal(index, "type", f"{name!r} cannot be sent to this gateway")
+        raise refusal(index, "type", f"{name!r} cannot be sent to this gateway")
     return _READERS[kind](index, block)
 
 
@@ -146,14 +146,14 @@ def _resource_link(index: int, block: Json) -> _Part:
 def _resource(index: int, block: Json) -> _Part:
     resource = block.get("resource")
     if not isinstance(resource, dict):
-        raise _refusal(index, "resource", "is missing")
+        raise refusal(index, "resource", "is missing")
     uri = resource.get("uri")
     shown = escape_controls(uri) if isinstance(uri, str) else ""
     if isinstance(resource.get("text"), str):
         head = f"[Resource] {shown}\n" if shown else ""
         return _Part(head + resource["text"])
     if "blob" not in resource:
-        raise _refusal(index, "resource", "has neither text nor blob")
+        raise refusal(index, "resource", "has neither text nor blob")
     mime_type = resource.get("mimeType")
     kind = "image" if isinstance(mime_type, str) and mime_type.startswith("image/") else "file"
     attachment = _attachment(index, resource, "blob", kind, uri, field="resource.blob")
@@ -173,14 +173,14 @@ def _attachment(
 ) -> Attachment:
     data = holder.get(member)
     if not isinstance(data, str):
-        raise _refusal(index, field or member, "is missing")
+        raise refusal(index, field or member, "is missing")
     try:
         content, url_type = inline_data(data)
     except ValueError as error:
-        raise _refusal(index, field or member, str(error)) from None
+        raise refusal(index, field or member, str(error)) from None
     mime_type = _optional(holder, "mimeType") or url_type
     if mime_type is None and kind == "image":
-        raise _refusal(index, "mimeType", "is missing")
+        raise refusal(index, "mimeType", "is missing")
     return Attachment(kind, escape_controls(mime_type or _DEFAULT_TYPE), content, _file_name(uri))
 
 
@@ -198,7 +198,7 @@ def _file_name(uri: Any) -> str | None:
 def _string(index: int, block: Json, member: str) -> str:
     value = block.get(member)
     if not isinstance(value, str):
-        raise _refusal(index, member, "must be a string")
+        raise refusal(index, member, "must be a string")
     return value
 
 
@@ -220,6 +220,13 @@ def _bracketed(title: str) -> str:
     return shown
 
 
-def _refusal(index: int, member: str, what: str) -> InvalidParams:
+def block_text(index: int, block: Any) -> str:
+    """One block as text; empty for one that has none. Raises ``InvalidParams`` for a block that
+    cannot be read."""
+    return _read(index, block).text or ""
+
+
+def refusal(index: int, member: str, what: str) -> InvalidParams:
+    """The error for a block that is wrong or cannot be sent."""
     field = f"prompt[{index}].{member}"
     return InvalidParams(f"{field} {what}.", data={"field": field})

@@ -30,6 +30,8 @@ class Session:
     prefix_cwd: bool = True
     title: str | None = None
     usage: tuple[int, int, float | None] | None = None
+    extras: Json = field(default_factory=dict)
+    """What the gateway's answer to ``session/new`` says for the editor."""
     shown: Shown = field(default_factory=Shown)
 
 

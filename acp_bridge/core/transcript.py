@@ -69,3 +69,5 @@ class Transcript(NamedTuple):
     """Its text so far."""
     is_whole: bool
     """Whether the transcript reaches back to the session's beginning."""
+    is_nameless: bool = False
+    """Whether the gateway keeps no names of runs: its turns are known by their prompts."""

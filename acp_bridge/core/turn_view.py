@@ -20,6 +20,11 @@ from acp_bridge.wire import updates
 RESUMED: Final = "(The gateway was restarted and went on with this turn by itself.)"
 OUTAGE: Final = "(The connection to the gateway is lost; reconnecting…)"
 OUTAGE_OVER: Final = "(The connection to the gateway is back.)"
+UNSEEN: Final = (
+    "(The connection was lost in the middle of this turn. The gateway may be going on with it where"
+    " it cannot be seen: the answer is shown here as soon as the gateway has stored it. Cancel to"
+    " stop waiting.)"
+)
 
 
 def relive(update: Json, text: TextTrack, thoughts: ThoughtTrack, tools: ToolCalls) -> None:
@@ -29,11 +34,16 @@ def relive(update: Json, text: TextTrack, thoughts: ThoughtTrack, tools: ToolCal
         text.feed(shown, False, None)
     elif kind == "agent_thought_chunk" and shown is not None:
         thoughts.feed(shown, None)
-    elif kind in ("tool_call", "tool_call_update"):
+    elif is_tool_call(update):
         if kind == "tool_call":
             text.break_message()
             thoughts.break_message()
         tools.adopt(update)
+
+
+def is_tool_call(update: Json) -> bool:
+    """Whether an update shows a tool call or a change of one."""
+    return update.get("sessionUpdate") in ("tool_call", "tool_call_update")
 
 
 def text_of(update: Json) -> str | None:
@@ -59,7 +69,7 @@ class TurnView:
         self._text = TextTrack()
         self._thoughts = ThoughtTrack()
         self._tools = tools
-        self._tells_outage = False
+        self._tells_outage = self._tells_unseen = False
         self._outages = 0
         self.is_empty = True
         """Whether the editor has seen nothing of this turn."""
@@ -73,6 +83,9 @@ class TurnView:
                 return self._think(self._thoughts.feed(event.delta, event.snapshot))
             case ev.PlanChanged():
                 return self._show([updates.plan(event.entries)])
+            case ev.Updated(_, update):
+                self._tools.adopt(update) if is_tool_call(update) else None
+                return self._tool_news([update])
             case (
                 ev.ToolStarted()
                 | ev.ToolProgress()
@@ -159,6 +172,13 @@ class TurnView:
             return []
         self._tells_outage = False
         return self.between(OUTAGE_OVER, f"outage over:{self._outages}")
+
+    def unseen(self) -> list[Effect]:
+        """Say, once, that the run goes on where nobody sees it."""
+        if self._tells_unseen:
+            return []
+        self._tells_unseen = True
+        return self.between(UNSEEN, "unseen")
 
     def between(self, text: str, what: str) -> list[Effect]:
         """A notice in the middle of what the agent says."""

@@ -25,7 +25,7 @@ from acp_bridge.errors import (
     MalformedMessage,
     NotInitialized,
     RequestCancelled,
-    UnknownMethod,
+    unsupported,
 )
 from acp_bridge.front.connection import Connection, Reply
 from acp_bridge.front.stdio import Channel
@@ -165,10 +165,10 @@ class Router:
             reply = self._connection.open(request, _session_id(request.params))
             with self._boundary(request.method, reply):
                 STARTERS[request.method](self._handlers, request.params, reply)
+        elif _is_ours(request.method):
+            self._refuse(request.id, unsupported(request.method))
         else:
-            name = request.method[:200]
-            error = UnknownMethod(f"The method {name} is not supported.", data={"method": name})
-            self._refuse(request.id, error)
+            self._start(request, tasks)
         if is_first:
             self._release()
 
@@ -187,7 +187,11 @@ class Router:
 
     async def _serve(self, request: Request, reply: Reply) -> None:
         with self._boundary(request.method, reply):
-            reply.result(await REQUESTS[request.method](self._handlers, request.params))
+            known = REQUESTS.get(request.method)
+            if known is not None:
+                reply.result(await known(self._handlers, request.params))
+            else:
+                reply.result(await self._handlers.forward(request.method, request.params))
 
     def _take_notification(self, notification: Notification) -> None:
         method, params = notification.method, notification.params
@@ -196,6 +200,8 @@ class Router:
                 self._cancel_request(acp.read_params(params).get("requestId"))
             elif method in NOTIFICATIONS and self._is_initialized:
                 NOTIFICATIONS[method](self._handlers, params)
+            elif self._is_initialized and not _is_ours(method):
+                self._handlers.notify(method, params)
             else:
                 _log.debug("notification ignored", extra=_fields(method=method[:200]))
 
@@ -251,6 +257,13 @@ class Router:
         if self._release_timer is not None:
             self._release_timer.cancel()
             self._release_timer = None
+
+
+def _is_ours(method: str) -> bool:
+    """Whether the bridge interprets the method, so that none of the kind is passed on."""
+    return method.startswith("$/") or any(
+        method in known for known in (REQUESTS, STARTERS, NOTIFICATIONS)
+    )
 
 
 def _session_id(params: Any) -> SessionId | None:

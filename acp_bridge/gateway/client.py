@@ -33,15 +33,14 @@ from acp_bridge.errors import (
 )
 from acp_bridge.errors import LinkLost as LinkLostError
 from acp_bridge.gateway import transport
-from acp_bridge.gateway.access import Access
 from acp_bridge.gateway.backoff import CAP, reconnect_delay
-from acp_bridge.gateway.dialects.openclaw.dialect import OpenClawDialect
+from acp_bridge.gateway.dialing import Connect, Dialer
 from acp_bridge.gateway.link import TIMED_OUT, Link
 from acp_bridge.gateway.port import EventSink
 from acp_bridge.gateway.scopes import ADMIN, missing_scopes
 from acp_bridge.gateway.settings import GatewaySettings
-from acp_bridge.gateway.transport import Transport, TransportClosed
-from acp_bridge.ids import Generation
+from acp_bridge.gateway.transport import TransportClosed
+from acp_bridge.ids import Generation, Json
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +62,6 @@ SLEPT = 10.0
 """Seconds by which one of them must have jumped for the machine to have slept, or for the process
 to have been stopped."""
 
-Connect = Callable[[str], Awaitable[Transport]]
-
 
 class GatewayClient:
     """``gateway.port.Gateway`` over the network.
@@ -84,12 +81,11 @@ class GatewayClient:
         connect: Connect = transport.connect,
     ) -> None:
         self._settings = settings
-        self._access = Access(settings)
+        self._dialer = Dialer(settings, connect, sleep)
         self._clock = clock
         self._wall_clock = wall_clock
         self._sleep = sleep
         self._rng = rng
-        self._connect = connect
         self._sink: EventSink | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._has_slept = False
@@ -146,6 +142,9 @@ class GatewayClient:
             f"The gateway at {self._settings.url} has not answered yet.",
             hint="It may be starting: try again in a moment, or raise --connect-timeout.",
         )
+
+    def announce(self, capabilities: Json) -> None:
+        self._dialer.announce(capabilities)
 
     def submit(self, command: RunCommand) -> None:
         if self._link is None:
@@ -222,19 +221,19 @@ class GatewayClient:
         True if another credential should be tried at once. Raises the ``GatewayError`` that
         prevented a hello.
         """
-        opening = self._access.opening(Generation(self._generation + 1))
-        connection = await self._connect(self._settings.url)
-        dialect = OpenClawDialect(opening, self._clock())
+        dialed = await self._dialer.dial(Generation(self._generation + 1))
+        attempt = dialed.attempt
+        dialect = attempt.dialect(self._clock())
 
         async def opened(hello: Hello) -> None:
-            self._access.accepted(opening, dialect.issued_token)
+            self._dialer.accepted(dialed)
             await self._opened(hello, link)
 
         async def deliver(event: GatewayEvent) -> None:
-            await self._deliver(Stamped(opening.generation, event))
+            await self._deliver(Stamped(attempt.generation, event))
 
         link = Link(
-            connection,
+            dialed.transport,
             dialect,
             clock=self._clock,
             sleep=self._sleep,
@@ -244,7 +243,7 @@ class GatewayClient:
         try:
             await link.run()
         except HandshakeRefused as error:
-            if not self._access.refused(opening, error):
+            if not attempt.refused(error):
                 raise
             return True
         except TransportClosed as closed:

@@ -1,6 +1,7 @@
 """Where the gateway's token and password come from.
 
-Options win over ``ACP_BRIDGE_*``, these over ``OPENCLAW_GATEWAY_*``; the first of the three that
+Options win over ``ACP_BRIDGE_*``, these over ``OPENCLAW_GATEWAY_*`` (or, for a gateway that speaks
+ACP, ``ZEROCLAW_ACP_BRIDGE_TOKEN``); the first of the three that
 offers anything is used alone, so that a token of one gateway never travels to another one. Files
 are read anew for each connection: a rotated token needs no restart.
 """
@@ -25,7 +26,10 @@ MAX_FILE_BYTES = 16 * 1024
 NO_SOURCES: Mapping[str, str] = {}
 
 _HAS_MODES = os.name == "posix"
-_PREFIXES = ("ACP_BRIDGE", "OPENCLAW_GATEWAY")
+_OURS = "ACP_BRIDGE"
+OPENCLAW = "OPENCLAW_GATEWAY"
+ZEROCLAW = "ZEROCLAW_ACP_BRIDGE"
+"""Begin the variables that each gateway's own tools read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +70,10 @@ class Credentials:
         environ: Mapping[str, str],
         sources: Mapping[str, str] = NO_SOURCES,
         learn: Callable[[str], None] = lambda _value: None,
+        foreign: str = OPENCLAW,
     ) -> Credentials:
-        """Choose the origins; files are not read yet. ``sources`` names the flag or variable that
+        """Choose the origins; files are not read yet. ``foreign`` begins the variables of the kind
+        of gateway's own tools, which are asked last. ``sources`` names the flag or variable that
         each option was given by, where that is not the flag of its name.
 
         Raises ``ConfigError`` for two origins of one credential, and for an empty or many-lined
@@ -78,7 +84,7 @@ class Credentials:
             password=_from_option("password", password, password_file, sources),
             learn=learn,
         )
-        for prefix in _PREFIXES:
+        for prefix in (_OURS, foreign):
             if given.token or given.password:
                 break
             given = replace(

@@ -14,7 +14,7 @@ from typing import Any
 
 from acp_bridge.core.commands import Query, RunCommand, StartRun
 from acp_bridge.core.events import GatewayEvent, Hello, RunRefused
-from acp_bridge.errors import BridgeError, GatewayTimeout, LinkLost, PromptTooLarge
+from acp_bridge.errors import BridgeError, GatewayTimeout, InvalidParams, LinkLost, PromptTooLarge
 from acp_bridge.gateway.port import Dialect
 from acp_bridge.gateway.transport import Transport, TransportClosed
 
@@ -83,10 +83,11 @@ class Link:
     def submit(self, command: RunCommand) -> None:
         """Send a run command; what goes wrong with it becomes an event."""
         try:
-            self._dialect.send(command, None, self._clock())
-        except PromptTooLarge as error:
+            for _, event in self._dialect.send(command, None, self._clock()):
+                self._own_events.put_nowait(event)
+        except (PromptTooLarge, InvalidParams) as error:
             fields = {"command": type(command).__name__, **error.data}
-            log.warning("a command is larger than the gateway takes", extra={"fields": fields})
+            log.warning("a command is more than the gateway takes", extra={"fields": fields})
             if isinstance(command, StartRun):
                 self._own_events.put_nowait(RunRefused(command.run_id, error))
         self._flush()
@@ -96,8 +97,13 @@ class Link:
         self._last_token += 1
         token = self._last_token
         result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._dialect.send(query, token, self._clock())
+        known = self._dialect.send(query, token, self._clock())
         self._queries[token] = result
+        for known_token, outcome in known:
+            if known_token is None:
+                self._own_events.put_nowait(outcome)
+            else:
+                self._settle(known_token, outcome)
         self._flush()
         try:
             async with asyncio.timeout(timeout):
@@ -109,6 +115,8 @@ class Link:
 
     async def close(self) -> None:
         """Write what waits and close normally; bounded."""
+        self._dialect.leave()
+        self._flush()
         try:
             async with asyncio.timeout(FLUSH_TIMEOUT):
                 await self._outgoing.join()

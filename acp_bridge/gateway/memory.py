@@ -16,7 +16,7 @@ from acp_bridge.core.events import GatewayEvent, Hello, LinkLost, LinkUp, Stampe
 from acp_bridge.errors import GatewayError, GatewayTimeout, GatewayUnreachable, HandshakeRefused
 from acp_bridge.errors import LinkLost as LinkLostError
 from acp_bridge.gateway.port import EventSink
-from acp_bridge.ids import Generation
+from acp_bridge.ids import Generation, Json
 
 Script = Callable[[RunCommand], Iterable[GatewayEvent]]
 """What the gateway does on a run command: the events it answers with, in order."""
@@ -62,6 +62,8 @@ class MemoryGateway:
         self.lost: list[RunCommand] = []
         """Run commands that were submitted while the link was down: nothing ever answers them."""
         self.requests: list[Query] = []
+        self.capabilities: Json = {}
+        """What the editor was said to be able to do."""
         self.waits = 0
         """How often somebody waited for a hello: acts of the user."""
         self.is_closed = False
@@ -94,6 +96,9 @@ class MemoryGateway:
         if self._hello is None:
             raise self._trouble or GatewayUnreachable()
         return self._hello
+
+    def announce(self, capabilities: Json) -> None:
+        self.capabilities = capabilities
 
     def submit(self, command: RunCommand) -> None:
         if self._hello is None:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from acp_bridge.core.commands import Command, Query, RunCommand
 from acp_bridge.core.events import GatewayEvent, Hello, Stamped
 from acp_bridge.errors import GatewayError
+from acp_bridge.ids import Json
 
 EventSink = Callable[[Stamped], Awaitable[None]]
 """Takes one event. While it waits, the socket is not read; it must not await a query."""
@@ -39,6 +40,9 @@ class Gateway(Protocol):
         Raises the ``GatewayError`` that says why there is none; a refusal that waiting cannot
         heal (credentials, pairing, version) is raised as soon as a fresh try has met it.
         """
+
+    def announce(self, capabilities: Json) -> None:
+        """What the editor can do, in ACP's own shape, for gateways that want to know."""
 
     def submit(self, command: RunCommand) -> None:
         """Send a run command; never raises, never waits.
@@ -74,12 +78,18 @@ class Dialect(Protocol):
         connection.
         """
 
-    def send(self, command: Command, token: int | None, now: float) -> None:
-        """Encode a command. ``token`` names a query. Raises ``PromptTooLarge`` for a frame over
-        the gateway's limit: nothing is sent then."""
+    def send(
+        self, command: Command, token: int | None, now: float
+    ) -> list[tuple[int | None, GatewayEvent | Any]]:
+        """Encode a command; what is known of it at once comes back. ``token`` names a query.
+        Raises ``PromptTooLarge`` for a frame over the gateway's limit, and ``InvalidParams`` for a
+        prompt that the gateway cannot take: nothing is sent then."""
 
     def tick(self, now: float) -> list[tuple[int | None, GatewayEvent | Any]]:
         """Let deadlines pass; raises ``GatewayTimeout`` when the link must be taken for dead."""
+
+    def leave(self) -> None:
+        """The bridge is about to close the connection: say what must be said before."""
 
     def data_to_send(self) -> list[str]:
         """Texts to send since the last call, in order."""

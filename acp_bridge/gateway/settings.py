@@ -12,6 +12,9 @@ from acp_bridge.gateway.credentials import Credentials
 
 DEFAULT_PORT = 18789
 """The port of an OpenClaw gateway unless it is configured otherwise."""
+DEFAULT_URL = f"ws://127.0.0.1:{DEFAULT_PORT}"
+ACP_URL = "ws://127.0.0.1:42617/acp"
+"""Where ZeroClaw listens unless it is configured otherwise."""
 
 
 class GatewaySettings(NamedTuple):
@@ -25,6 +28,13 @@ class GatewaySettings(NamedTuple):
     """The scopes to ask for; None = all that are useful here."""
     state_dir: Path
     """Holds the device's key and its tokens; created with mode 0700."""
+    kind: str = "openclaw"
+    """``openclaw``, ``acp`` or, where the connection is to tell, ``auto``."""
+    kind_source: str = "default"
+    acp_credentials: Credentials = Credentials()
+    """Those for a gateway that speaks ACP."""
+    token_via: str = "header"  # noqa: S105 - a place for one
+    """Where the token goes at the upgrade then: ``header``, ``subprotocol`` or ``query``."""
 
 
 def is_loopback(url: str) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as websocket_connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.typing import Subprotocol
 
 from acp_bridge.errors import GatewayError, GatewayUnreachable, HandshakeRefused
 from acp_bridge.gateway.settings import DEFAULT_PORT, is_loopback
@@ -50,6 +51,24 @@ class Transport(Protocol):
         """Close; returns within about a second. No-op when closed."""
 
 
+class Upgrade(NamedTuple):
+    """What goes with the upgrade to a WebSocket, and how the connection is kept."""
+
+    headers: tuple[tuple[str, str], ...] = ()
+    """May hold a token: never to be logged."""
+    subprotocols: tuple[str, ...] = ()
+    """Likewise."""
+    query: str = ""
+    """Added to the URL; likewise."""
+    ping_interval: float | None = None
+    """Seconds between two pings; None where the gateway gives signs of life itself."""
+    max_frame: int | None = None
+    """Characters of one frame; a longer text goes in several. None: all in one."""
+
+
+PLAIN: Final = Upgrade()
+
+
 class _DirectConnect(websocket_connect):
     """Follows no redirect: it could lead the token to another host, or out of TLS."""
 
@@ -60,8 +79,9 @@ class _DirectConnect(websocket_connect):
 class WebSocketTransport:
     """A ``Transport`` over one WebSocket."""
 
-    def __init__(self, connection: ClientConnection) -> None:
+    def __init__(self, connection: ClientConnection, max_frame: int | None = None) -> None:
         self._connection = connection
+        self._max_frame = max_frame
 
     async def receive(self) -> str | bytes:
         try:
@@ -71,9 +91,15 @@ class WebSocketTransport:
 
     async def send(self, text: str) -> None:
         try:
-            await self._connection.send(text)
+            await self._connection.send(self._in_frames(text))
         except ConnectionClosed as closed:
             raise _closed(closed) from None
+
+    def _in_frames(self, text: str) -> str | list[str]:
+        size = self._max_frame
+        if size is None or len(text) <= size:
+            return text
+        return [text[start : start + size] for start in range(0, len(text), size)]
 
     async def close(self, code: int, reason: str) -> None:
         try:
@@ -84,8 +110,8 @@ class WebSocketTransport:
             self._connection.transport.abort()
 
 
-async def connect(url: str) -> WebSocketTransport:
-    """Open a connection.
+async def connect(url: str, upgrade: Upgrade = PLAIN) -> WebSocketTransport:
+    """Open a connection. Messages name ``url`` alone, and nothing of ``upgrade``.
 
     Raises ``GatewayUnreachable``, or ``HandshakeRefused`` when the gateway answers the upgrade
     with 401 or 403. No Origin is sent: the gateway refuses unknown ones. Loopback is never reached
@@ -93,10 +119,13 @@ async def connect(url: str) -> WebSocketTransport:
     """
     try:
         connection = await _DirectConnect(
-            url,
+            _with_query(url, upgrade.query),
+            additional_headers=list(upgrade.headers),
+            subprotocols=[Subprotocol(name) for name in upgrade.subprotocols] or None,
             open_timeout=OPEN_TIMEOUT,
             close_timeout=CLOSE_TIMEOUT,
-            ping_interval=None,  # the gateway's ticks are the signs of life
+            ping_interval=upgrade.ping_interval,
+            ping_timeout=upgrade.ping_interval,
             max_size=MAX_FRAME,
             compression=None,
             logger=_library_log,
@@ -121,7 +150,13 @@ async def connect(url: str) -> WebSocketTransport:
         raise _unreachable(url, _os_reason(error)) from None
     except ImportError as error:  # a SOCKS proxy in the environment needs an extra package
         raise _unreachable(url, f"the proxy cannot be used: {error}") from None
-    return WebSocketTransport(connection)
+    return WebSocketTransport(connection, upgrade.max_frame)
+
+
+def _with_query(url: str, query: str) -> str:
+    if not query:
+        return url
+    return f"{url}{'&' if urlsplit(url).query else '?'}{query}"
 
 
 def _closed(closed: ConnectionClosed) -> TransportClosed:
@@ -170,4 +205,9 @@ def _refused_upgrade(url: str, error: InvalidStatus) -> GatewayError:
             hint="If it is reached through a proxy, list that in gateway.trustedProxies.",
             data={"httpStatus": status},
         )
-    return _unreachable(url, f"it answered with HTTP {status}")
+    unreachable = _unreachable(url, f"it answered with HTTP {status}")
+    unreachable.data["httpStatus"] = status
+    seconds = error.response.headers.get("Retry-After", "")
+    if seconds.isascii() and seconds.isdecimal():
+        unreachable.data["retryAfterMs"] = int(seconds[:6]) * 1000
+    return unreachable

@@ -17,6 +17,8 @@ from acp_bridge.ids import NOTHING, Json, SessionId
 PROTOCOL_VERSION = 1
 """The one version of ACP that the bridge speaks."""
 
+_DIRECTORIES = ("cwd", "workspaceDir", "workspace_dir")
+_AGENTS = ("agentAlias", "agent_alias", "agent")
 _WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]|\\\\[^\\/]")
 
 
@@ -27,6 +29,8 @@ class NewSession(NamedTuple):
     mcp_servers: tuple[str, ...] = ()
     """Names of the MCP servers that the editor offers."""
     meta: Json = NOTHING
+    agent: str | None = None
+    """The agent that is wanted, as ZeroClaw's clients name it."""
 
 
 class OpenedSession(NamedTuple):
@@ -88,10 +92,13 @@ def read_params(params: Any) -> Json:
 
 
 def read_new_session(params: Any) -> NewSession:
-    """``session/new``. Raises ``InvalidParams`` unless ``cwd`` is an absolute path."""
+    """``session/new``. Raises ``InvalidParams`` unless ``cwd``, or one of the other names that
+    ZeroClaw has for it, is an absolute path."""
     params = read_params(params)
     servers = _server_names(params.get("mcpServers"))
-    return NewSession(_directory(params), servers, _object(params.get("_meta")))
+    alias = next((name for name in _DIRECTORIES if isinstance(params.get(name), str)), "cwd")
+    directory = _directory(params if alias == "cwd" else {"cwd": params[alias]})
+    return NewSession(directory, servers, _object(params.get("_meta")), _agent(params))
 
 
 def read_opened_session(params: Any) -> OpenedSession:
@@ -146,6 +153,13 @@ def read_method_id(params: Any) -> str:
 def read_session_id(params: Any) -> SessionId:
     """The ``sessionId`` of any method. Raises ``InvalidParams`` unless it is a string."""
     return SessionId(_string(read_params(params), "sessionId"))
+
+
+def _agent(params: Json) -> str | None:
+    """Only the first of the names that is there counts; a blank one is none."""
+    name = next((name for name in _AGENTS if name in params), None)
+    wanted = params[name] if name is not None else None
+    return wanted.strip() or None if isinstance(wanted, str) else None
 
 
 def _directory(params: Json) -> str:

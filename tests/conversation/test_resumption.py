@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from acp_bridge.core import events as ev
-from acp_bridge.core.commands import AbortRun, ProbeRun, ReadTranscript
+from acp_bridge.core.commands import AbortRun, ProbeRun, ReadTranscript, StartRun
 from acp_bridge.core.transcript import PastTurn, SaidText, Transcript
 from acp_bridge.core.turn_view import RESUMED
 from acp_bridge.errors import OutcomeUnknown
@@ -32,7 +32,7 @@ async def test_the_rest_of_the_turn_is_shown_under_its_own_prompt(named: bool) -
         await restart(talk, run, AGAIN if named else None)
         assert not answer.is_answered
         if not named:
-            key = talk.gateway.submitted[0].session_key  # type: ignore[union-attr]  # a StartRun
+            key = talk.commands(StartRun)[0].session_key
             await talk.gateway.emit(ev.RunSeen(AGAIN, key))
         assert talk.commands(ProbeRun)[-1].run_id == AGAIN
         await talk.gateway.emit(ev.RunReported(AGAIN, ev.RunState.RUNNING, "two"))
@@ -45,7 +45,7 @@ async def test_the_rest_of_the_turn_is_shown_under_its_own_prompt(named: bool) -
 async def test_a_run_seen_before_the_answer_about_the_old_one_is_followed_too() -> None:
     async with conversation() as talk:
         session, run, answer = await running(talk)
-        key = talk.gateway.submitted[0].session_key  # type: ignore[union-attr]  # a StartRun
+        key = talk.commands(StartRun)[0].session_key
         await talk.gateway.down()
         await talk.gateway.up()
         await talk.gateway.emit(ev.RunSeen(AGAIN, key), ev.RunReported(run, ev.RunState.CUT))
@@ -68,7 +68,7 @@ async def test_a_run_that_is_not_taken_up_is_lost_after_a_while() -> None:
 async def test_what_somebody_else_began_meanwhile_is_not_taken_for_the_turn_s_work() -> None:
     async with conversation() as talk:
         session, run, answer = await running(talk)
-        key = talk.gateway.submitted[0].session_key  # type: ignore[union-attr]  # a StartRun
+        key = talk.commands(StartRun)[0].session_key
         await restart(talk, run)
         await talk.gateway.emit(ev.RunSeen(AGAIN, key))
         report = ev.RunReported(AGAIN, ev.RunState.RUNNING, "foreign", is_foreign=True)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from acp_bridge.demo.acp import AcpDemoGateway
 from acp_bridge.demo.server import DemoGateway
+from tests.support.acp_oracle import AcpOracle
 from tests.support.editor import EditorProcess, agent_command, editor_environment
 
 Start = Callable[..., EditorProcess]
@@ -28,6 +30,22 @@ def demo(home: Path) -> Start:
     def start(*options: str) -> EditorProcess:
         return EditorProcess(
             agent_command("--demo", *options), env=editor_environment(home), cwd=home
+        )
+
+    return start
+
+
+@pytest.fixture
+def acp(home: Path) -> Start:
+    """``acp-bridge`` against a gateway that speaks ACP; not started yet."""
+
+    def start(gateway: AcpDemoGateway | str, *options: str, **variables: str) -> EditorProcess:
+        url = gateway if isinstance(gateway, str) else gateway.url
+        return EditorProcess(
+            agent_command("--url", url, *options),
+            env=editor_environment(home, **variables),
+            cwd=home,
+            oracle=AcpOracle(extras=True),
         )
 
     return start

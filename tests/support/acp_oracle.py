@@ -49,10 +49,12 @@ REQUESTS: dict[str, type[BaseModel]] = {
 class AcpOracle:
     """Knows what the editor asked and checks what the agent writes, line by line.
 
-    ``order`` also applies the rules on the order of messages (``OrderRules``).
+    ``order`` also applies the rules on the order of messages (``OrderRules``). With ``extras`` it
+    lets pass what a gateway that speaks ACP itself adds: members and methods unknown to ACP.
     """
 
-    def __init__(self, *, order: bool = True) -> None:
+    def __init__(self, *, order: bool = True, extras: bool = False) -> None:
+        self._extras = extras
         self._asked: dict[str, list[tuple[str, Any]]] = defaultdict(list)
         self._open: set[str] = set()
         self._may_be_withdrawn: set[str] = set()
@@ -86,9 +88,11 @@ class AcpOracle:
         _only(message, {"jsonrpc", "id", "method", "params"})
         method, params = message["method"], message.get("params")
         models = REQUESTS if "id" in message else NOTIFICATIONS
+        if method not in models and self._extras:
+            models = {method: _Anything}
         if method not in models:
             _fail(f"unknown {'request' if 'id' in message else 'notification'}", message)
-        conforms(models[method], params)
+        conforms(models[method], params, extras=self._extras)
         if "id" in message:
             key = _key(message["id"])
             if key in self._open:
@@ -116,7 +120,7 @@ class AcpOracle:
             check_error(message["error"])
         asked = self._asked.get(_key(message["id"]), [])
         for index, (method, params) in enumerate(asked):
-            if "error" in message or _fits(method, message["result"]):
+            if "error" in message or self._fits(method, message["result"]):
                 del asked[index]
                 if self._order:
                     self._order.answered(method, params, message)
@@ -125,6 +129,18 @@ class AcpOracle:
             conforms(_answer_model(asked[0][0]), message["result"])
         if message["id"] is not None or "result" in message:
             _fail("an answer to nothing that was asked", message)
+
+    def _fits(self, method: str, result: Any) -> bool:
+        model = _Anything if self._extras and method not in ANSWERS else _answer_model(method)
+        try:
+            conforms(model, result, extras=self._extras)
+        except Violation:
+            return False
+        return True
+
+
+class _Anything(BaseModel, extra="allow"):
+    """What ACP does not know."""
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
@@ -158,23 +174,17 @@ def check_error(error: Any) -> None:
         raise Violation(f"an error without a readable message: {error}")
 
 
-def conforms(model: type[BaseModel], value: Any) -> None:
-    """Whether ``value`` is exactly what ``model`` knows; raises ``Violation`` if not."""
+def conforms(model: type[BaseModel], value: Any, *, extras: bool = False) -> None:
+    """Whether ``value`` is exactly what ``model`` knows, or with ``extras`` at least that; raises
+    ``Violation`` if not."""
     try:
         parsed = model.model_validate(value)
     except ValidationError as error:
         raise Violation(f"{model.__name__} refuses {_short(value)}: {error}") from error
     written = parsed.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    if lost := _difference(value, written, model.__name__):
+    lost = _difference(value, written, model.__name__, extras=extras)
+    if lost is not None:
         raise Violation(f"{lost} in {_short(value)}")
-
-
-def _fits(method: str, result: Any) -> bool:
-    try:
-        conforms(_answer_model(method), result)
-    except Violation:
-        return False
-    return True
 
 
 def _answer_model(method: str) -> type[BaseModel]:
@@ -183,17 +193,22 @@ def _answer_model(method: str) -> type[BaseModel]:
     return ANSWERS[method]
 
 
-def _difference(given: Any, kept: Any, where: str) -> str | None:
+def _difference(given: Any, kept: Any, where: str, *, extras: bool) -> str | None:
     if isinstance(given, dict) and isinstance(kept, dict):
         for name, value in given.items():
             if name not in kept:
+                if extras:
+                    continue
                 return f"{where}.{name} is unknown to ACP"
-            if found := _difference(value, kept[name], f"{where}.{name}"):
+            if found := _difference(value, kept[name], f"{where}.{name}", extras=extras):
                 return found
         return None
     if isinstance(given, list) and isinstance(kept, list) and len(given) == len(kept):
-        pairs = enumerate(zip(given, kept, strict=True))
-        return next((d for i, (a, b) in pairs if (d := _difference(a, b, f"{where}[{i}]"))), None)
+        found_in = (
+            _difference(a, b, f"{where}[{i}]", extras=extras)
+            for i, (a, b) in enumerate(zip(given, kept, strict=True))
+        )
+        return next((found for found in found_in if found), None)
     return None if given == kept else f"{where} is not valid: {_short(given)}"
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from acp_bridge.core.events import GatewayEvent, Stamped
-from acp_bridge.gateway.client import Connect, GatewayClient
+from acp_bridge.gateway.client import GatewayClient
 from acp_bridge.gateway.credentials import Credentials
+from acp_bridge.gateway.dialing import Connect
 from acp_bridge.gateway.link import TICK
 from acp_bridge.gateway.settings import GatewaySettings
 from acp_bridge.gateway.transport import connect as real_connect

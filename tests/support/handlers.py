@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import Any
 
 from acp_bridge.core.ports import Responder
-from acp_bridge.errors import SessionNotFound
+from acp_bridge.errors import SessionNotFound, unsupported
 from acp_bridge.ids import Json, SessionId
 from acp_bridge.wire.acp import (
     ListedSessions,
@@ -94,6 +94,12 @@ class ScriptedHandlers:
     async def set_option(self, request: SetOption) -> Json:
         await self._enter("set_option", request)
         return {"configOptions": []}
+
+    async def forward(self, method: str, params: Any) -> Json:
+        raise unsupported(method)
+
+    def notify(self, method: str, params: Any) -> None:
+        return
 
     def end_turns(self) -> None:
         """End all open turns as finished, the latest first."""

@@ -15,6 +15,8 @@ HIDDEN = "s3cr3t-value"
 
 GOOD = {
     "gateway_url": ("wss://gw.example:8443/ws", "wss://gw.example:8443/ws"),
+    "gateway_kind": ("ACP", "acp"),
+    "token_via": ("query", "query"),
     "connect_timeout": ("2.5", 2.5),
     "reconnect_window": ("0", 0.0),
     "stall_timeout": ("90", 90.0),
@@ -49,6 +51,8 @@ GOOD = {
 
 BAD = {
     "gateway_url": "ws://a\nws://b",
+    "gateway_kind": "mcp",
+    "token_via": "cookie",
     "connect_timeout": "soon",
     "reconnect_window": "-1",
     "stall_timeout": "never",

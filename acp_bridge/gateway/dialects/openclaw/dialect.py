@@ -6,13 +6,18 @@ from typing import Any, NamedTuple, assert_never
 
 from acp_bridge.core.commands import (
     AbortRun,
+    AnswerPeer,
     AnswerPermission,
     ChangeOption,
+    CloseSession,
     Command,
     DeleteSession,
     DescribeSession,
+    Forward,
     ListCommands,
     ListSessions,
+    Notify,
+    OpenSession,
     ProbeRun,
     ReadOptions,
     ReadTranscript,
@@ -155,7 +160,7 @@ class OpenClawDialect:
                 self._forget_held(event)
         return [(None, event) for event in events]
 
-    def send(self, command: Command, token: int | None, now: float) -> None:
+    def send(self, command: Command, token: int | None, now: float) -> list[Outcome]:
         if isinstance(command, StartRun | ProbeRun):
             self._hearing.expect(command.run_id)
         match command:
@@ -187,8 +192,14 @@ class OpenClawDialect:
             ):
                 context = _QueryRequest(command, _needed(token))
                 self._call(query_to_call(command), context, now, None)
+            case CloseSession() | AnswerPeer() | Notify() | OpenSession() | Forward():
+                _check_needless(command)
             case _:
                 assert_never(command)
+        return []
+
+    def leave(self) -> None:
+        pass
 
     def tick(self, now: float) -> list[Outcome]:
         if not self._has_challenge and now - self._opened_at >= CHALLENGE_TIMEOUT:
@@ -368,6 +379,12 @@ class OpenClawDialect:
                 data={"size": len(frame), "limit": self.hello.max_payload},
             )
         self._out.append(frame.decode())
+
+
+def _check_needless(command: Command) -> None:
+    """The gateway keeps its sessions by itself and asks nothing but approvals."""
+    if isinstance(command, OpenSession | Forward):
+        raise LocalProtocolError("This gateway has no such call.")
 
 
 def _needed(token: int | None) -> int:

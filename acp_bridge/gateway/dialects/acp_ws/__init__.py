@@ -1,0 +1,1 @@
+"""Gateways that speak ACP over a WebSocket: one JSON-RPC message in each text (ZeroClaw)."""
