@@ -65,6 +65,7 @@ class Link:
         Raises ``TransportClosed`` when it was closed, ``GatewayTimeout`` when the gateway fell
         silent, ``HandshakeRefused`` or ``GatewayUnreachable`` when it refused us.
         """
+        self._flush()  # in some dialects the first word is ours
         tasks = [
             asyncio.create_task(work)
             for work in (self._read(), self._write(), self._watch(), self._relay())

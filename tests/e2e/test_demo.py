@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from acp_bridge.cli.demo import run_demo, zed_settings
+from acp_bridge.cli.demo import Kind, run_demo, zed_settings
 from tests.support.chatting import TypedLines, WatchedOutput
 from tests.support.editor import agent_command, editor_environment
 from tests.support.gateway_client import Device, GatewayClient
@@ -40,11 +40,16 @@ def run(home: Path, *arguments: str, typed: str = "") -> subprocess.CompletedPro
     )
 
 
-def show(*lines: str, prompt: str | None = None, is_interactive: bool = True) -> tuple[int, str]:
+def show(
+    *lines: str,
+    prompt: str | None = None,
+    is_interactive: bool = True,
+    kind: Kind = Kind.OPENCLAW,
+) -> tuple[int, str]:
     output = WatchedOutput()
     typed = TypedLines(*lines, is_interactive=is_interactive)
     console = Console(file=output, width=200)
-    code = asyncio.run(run_demo(prompt=prompt, console=console, lines=typed, pace=0))
+    code = asyncio.run(run_demo(0, prompt, kind, console=console, lines=typed, pace=0))
     return code, output.getvalue()
 
 
@@ -52,6 +57,14 @@ def show(*lines: str, prompt: str | None = None, is_interactive: bool = True) ->
 def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
+
+
+def test_the_tour_can_be_had_over_acp_too() -> None:
+    code, shown = show(is_interactive=False, kind=Kind.ACP)
+
+    assert code == 0
+    assert "The next step needs your word" in shown
+    assert "The test passes" in shown
 
 
 def test_the_tour_shows_every_part_of_a_conversation_and_ends_with_zeds_settings() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from acp_bridge.gateway.dialing import Connect
 from acp_bridge.gateway.link import TICK
 from acp_bridge.gateway.settings import GatewaySettings
 from acp_bridge.gateway.transport import connect as real_connect
+from acp_bridge.ids import NOTHING
 from tests.support.clock import HandClock
 from tests.support.waits import WAIT
 
@@ -122,17 +123,21 @@ async def client_rig(
     *,
     scopes: tuple[str, ...] | None = None,
     connect: Connect = real_connect,
+    settings: Mapping[str, Any] = NOTHING,
     **options: Any,
 ) -> AsyncIterator[ClientRig]:
-    """A started client; without options it has the token ``test-token``."""
-    settings = GatewaySettings(
+    """A started client; without options it has the token ``test-token``. ``settings`` replaces
+    fields of its ``GatewaySettings``."""
+    given = credentials(**(options or {"token": "test-token"}))
+    wanted = GatewaySettings(
         url=url,
         url_source="--url",
-        credentials=credentials(**(options or {"token": "test-token"})),
+        credentials=given,
         scopes=scopes,
         state_dir=state_dir,
+        acp_credentials=given,
     )
-    rig = ClientRig(settings, connect)
+    rig = ClientRig(wanted._replace(**settings), connect)
     await rig.client.start(rig.sink)
     try:
         yield rig
