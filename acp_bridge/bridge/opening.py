@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from acp_bridge.bridge.options import Pickers, Reading
@@ -19,11 +19,11 @@ from acp_bridge.bridge.prompting import Prompting
 from acp_bridge.bridge.timing import Clock, Deadlines
 from acp_bridge.core.commands import OpenSession, ReadTranscript, ResetSession, ResolveSession
 from acp_bridge.core.effects import Record
-from acp_bridge.core.heal import Addition, additions
+from acp_bridge.core.heal import additions
 from acp_bridge.core.live_turn import Turn
 from acp_bridge.core.naming import named
 from acp_bridge.core.ports import Entry, Outbox
-from acp_bridge.core.prompt import prompt_title
+from acp_bridge.core.prompt import history_title
 from acp_bridge.core.replay import (
     INTERRUPTED,
     Recorded,
@@ -62,6 +62,9 @@ log = logging.getLogger(__name__)
 LOAD_WAIT = 2.0
 """Seconds that a load waits for a gateway if the ledger has the session."""
 TRANSCRIPT_TIMEOUT = 10.0
+UNSEEN_MS = 1_800_000
+"""Milliseconds after its last word in which a run may still be at work at a gateway that does not
+tell; as long as such a gateway's dialect looks for its end."""
 
 OFFLINE = (
     "(This history comes from the ledger: the gateway cannot be reached. You can read; a prompt"
@@ -144,29 +147,11 @@ class Opener:
         """An earlier session with its history; what may be chosen in it is being asked for."""
         found = await self._find(request.session_id)
         key, transcript, reading = await self._look_up(request, found)
-        added: list[Addition] = []
-        if transcript is not None:
-            transcript = named(transcript, found.entries)
-            added = additions(
-                found.entries,
-                transcript,
-                cwd=request.cwd,
-                now=self._now_ms(),
-                live=[run_id for run_id in open_runs(found.entries) if self._is_here(run_id)],
-                is_trimmed=found.trimmed > 0,
-            )
         session = self._session(request, key, found)
         self._enter(session, found.replay)
-        for addition in added:
-            self._put(session, addition.record, addition.key)
-        entries = distinct([*found.entries, *(addition.record for addition in added)])
+        entries = self._healed(session, found, transcript)
         is_offline = self._gateway.hello is None or transcript is None
-        begun = open_runs(entries)
-        other = runs_at_gateway(entries)
-        if transcript is not None:
-            given_up = runs_given_up(entries)
-            begun += [r for r in given_up if other.get(r, r) == transcript.running]
-        running = [r for r in begun if self._may_go_on(r, other.get(r, r), transcript)]
+        begun, running = self._unended(entries, transcript)
         shown = replay_updates(
             entries, running=running, trimmed=found.trimmed, complete=found.is_complete
         )
@@ -179,7 +164,7 @@ class Opener:
             self._tell(session, usage)
         if is_offline and found.replay is not None:
             self._tell(session, updates.message_chunk(OFFLINE, f"{self._new_id()}:bridge"))
-        if session.title is None and (title := _first_prompt(shown)):
+        if session.title is None and (title := history_title(shown)):
             session.title = title
             self._put(session, Recorded("title", {"title": title}, None, 0), None)
         self._close_lost(session, [run_id for run_id in begun if run_id not in running])
@@ -187,13 +172,49 @@ class Opener:
         return session, reading
 
     async def resume(self, request: OpenedSession) -> Session:
-        """An earlier session without its history."""
+        """An earlier session without its history. Where a gateway does not tell of its runs, what
+        it has stored is looked into all the same if the end of one is not known."""
         found = await self._find(request.session_id)
-        key, _, _ = await self._look_up(request, found, reads=False)
+        hello = self._gateway.hello
+        tells = hello is not None and not hello.makes_sessions
+        reads = not tells and bool(open_runs(found.entries))
+        key, transcript, _ = await self._look_up(request, found, reads=reads)
         session = self._session(request, key, found)
         self._enter(session, found.replay)
-        self._join(session, found.entries, open_runs(found.entries))
+        entries = self._healed(session, found, transcript)
+        begun, running = self._unended(entries, transcript)
+        self._close_lost(session, [run_id for run_id in begun if run_id not in running])
+        self._join(session, entries, running)
         return session
+
+    def _healed(
+        self, session: Session, found: _Found, transcript: Transcript | None
+    ) -> list[Recorded]:
+        """The entries with what the gateway's transcript adds to them, which is recorded."""
+        if transcript is None:
+            return found.entries
+        added = additions(
+            found.entries,
+            named(transcript, found.entries),
+            cwd=session.cwd,
+            now=self._now_ms(),
+            live=[run_id for run_id in open_runs(found.entries) if self._is_here(run_id)],
+            is_trimmed=found.trimmed > 0,
+        )
+        for addition in added:
+            self._put(session, addition.record, addition.key)
+        return distinct([*found.entries, *(addition.record for addition in added)])
+
+    def _unended(
+        self, entries: list[Recorded], transcript: Transcript | None
+    ) -> tuple[list[RunId], list[RunId]]:
+        """The runs whose end is not known, and those of them that may go on."""
+        begun, other = open_runs(entries), runs_at_gateway(entries)
+        if transcript is not None:
+            given_up = runs_given_up(entries)
+            begun += [r for r in given_up if other.get(r, r) == transcript.running]
+        last = {entry.run_id: entry.at for entry in entries}
+        return begun, [r for r in begun if self._may_go_on(r, other.get(r, r), transcript, last[r])]
 
     @property
     def _routing(self) -> SessionOptions:
@@ -341,10 +362,14 @@ class Opener:
 
     # --- showing -------------------------------------------------------------------------
 
-    def _may_go_on(self, run_id: RunId, there: RunId, transcript: Transcript | None) -> bool:
+    def _may_go_on(
+        self, run_id: RunId, there: RunId, transcript: Transcript | None, last: int
+    ) -> bool:
         """Of a run whose end is not recorded: the gateway has it in flight, perhaps under another
-        name, or cannot be asked."""
-        return transcript is None or there == transcript.running or self._is_here(run_id)
+        name, or cannot be asked; or does not tell, and its last word (ms) is not long ago."""
+        if transcript is None or there == transcript.running or self._is_here(run_id):
+            return True
+        return transcript.is_nameless and self._now_ms() - last < UNSEEN_MS
 
     def _is_here(self, run_id: RunId) -> bool:
         return self._prompting.turns.has(run_id)
@@ -372,13 +397,3 @@ class Opener:
                 session.session_id, run_id, session.session_key, cwd=session.cwd, shown=shown
             )
             self._prompting.join(turn)
-
-
-def _first_prompt(shown: Iterable[Json]) -> str | None:
-    """A title after the first prompt of a history, as far back as it goes."""
-    prompts = (u["content"] for u in shown if u["sessionUpdate"] == "user_message_chunk")
-    return next((title for title in map(_title_of, prompts) if title), None)
-
-
-def _title_of(block: Json) -> str | None:
-    return prompt_title([block])

@@ -52,6 +52,8 @@ class ProbeRun(NamedTuple):
 
     run_id: RunId
     session_key: SessionKey
+    blocks: tuple[Any, ...] = ()
+    """The run's prompt, for gateways that keep no names of runs."""
 
 
 class AnswerPermission(NamedTuple):

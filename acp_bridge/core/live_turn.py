@@ -59,6 +59,8 @@ class Turn(TurnBase):
         for kind, payload in shown:
             if kind == "update":
                 turn._view.relive([payload])
+            elif kind == "prompt":
+                turn.command = turn.command._replace(blocks=tuple(payload.get("prompt") or ()))
             elif kind == "resumed":
                 turn._is_resumed = True
                 turn.run_at_gateway = RunId(payload["runId"])

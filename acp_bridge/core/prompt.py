@@ -8,7 +8,7 @@ dropped in silence (ACP, content: only advertised kinds may be sent).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -72,6 +72,13 @@ def prompt_title(blocks: Sequence[Any]) -> str | None:
             shown = escape_controls(line)
             return shown if len(shown) <= TITLE_LENGTH else shown[: TITLE_LENGTH - 1] + "…"
     return None
+
+
+def history_title(shown: Iterable[Json]) -> str | None:
+    """A title after the first prompt of a history, as far back as it goes."""
+    prompts = (u["content"] for u in shown if u["sessionUpdate"] == "user_message_chunk")
+    titles = (prompt_title([block]) for block in prompts)
+    return next((title for title in titles if title), None)
 
 
 def without_cwd(message: str) -> str:

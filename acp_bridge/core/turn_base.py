@@ -93,7 +93,7 @@ class TurnBase:
         return self._probes > 0
 
     def _probe(self) -> fx.Effect:
-        return fx.Send(ProbeRun(self.run_at_gateway, self.session_key))
+        return fx.Send(ProbeRun(self.run_at_gateway, self.session_key, self.command.blocks))
 
     def _ask_again(self) -> list[fx.Effect]:
         self._probes += 1

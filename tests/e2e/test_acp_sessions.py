@@ -28,6 +28,10 @@ class Agent:
     async def __call__(self, run: AcpRun) -> None:
         if run.message == "work":
             await self.work(run)
+        elif run.message == "talk":
+            await run.text("one ")
+            await self.go_on.wait()
+            await run.text("two")
         elif run.message == "ask":
             await run.text("yes" if await run.exec("ls", "a-file") else "no")
         else:
@@ -163,6 +167,7 @@ async def test_an_idle_session_goes_on_after_a_lost_link(acp: Start, home: Path)
         session = await editor.open(home)
         await editor.prompt(session, "hello")
         gateway.drop_connections()
+        await gateway.wait_call("initialize", 2)
         turn = editor.prompt(session, "again")
         assert await turn == "end_turn"
         assert turn.text == "You said: again"
@@ -293,3 +298,32 @@ async def test_what_ended_after_the_editor_left_is_shown_by_the_next_load(
             await editor.initialize()
             await load(editor, session, home)
             assert shown(editor, session) == [("user", "work"), ("agen", "one two")]
+
+
+@pytest.mark.parametrize("method", ["load", "resume"])
+async def test_a_run_of_an_earlier_process_is_waited_for_too(
+    acp: Start, home: Path, method: str
+) -> None:
+    agent = Agent()
+    async with AcpDemoGateway(agent, pace=0) as gateway:
+        async with acp(gateway) as editor:
+            session = await editor.open(home)
+            turn = editor.prompt(session, "talk")
+            await turn.shows("one")
+        async with acp(gateway) as editor:
+            await editor.initialize()
+            await load(editor, session, home, method)
+            await editor.until(lambda: UNSEEN in editor.text_of(session), "the notice")
+            second = editor.prompt(session, "and now")
+            agent.go_on.set()
+            assert await second.stop_reason(scaled(10)) == "end_turn"
+            assert "two" in editor.text_of(session)
+            assert gateway.methods().count("session/prompt") == 2
+            assert gateway.runs[1].rows[0]["text"].endswith("and now")
+            stored = gateway.store[gateway.runs[0].session_key].rows
+            assert [row["role"] for row in stored].count("user") == 2
+        async with acp(gateway) as editor:
+            await editor.initialize()
+            await load(editor, session, home)
+            users = [text for who, text in shown(editor, session) if who == "user"]
+            assert users == ["talk", "and now"]

@@ -175,7 +175,7 @@ def kinds(caplog: pytest.LogCaptureFixture) -> list[Any]:
 async def test_the_path_tells_and_the_choice_is_logged_once(
     gateway: AcpDemoGateway, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, "acp_bridge")
     async with client_rig(gateway.url, tmp_path, settings=AUTO) as rig:
         await rig.next(ev.LinkUp)
         gateway.drop_connections()
@@ -188,7 +188,7 @@ async def test_the_path_tells_and_the_choice_is_logged_once(
 async def test_a_gateway_that_speaks_first_is_openclaws(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, "acp_bridge")
     async with (
         DemoGateway(token=TOKEN) as openclaw,
         client_rig(openclaw.url, tmp_path, settings=AUTO) as rig,
@@ -200,7 +200,7 @@ async def test_a_gateway_that_speaks_first_is_openclaws(
 async def test_a_gateway_that_waits_for_a_first_word_speaks_acp(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, "acp_bridge")
 
     async def agent(socket: ServerConnection) -> None:
         """Answers an initialize, and whatever else, with the hello of a plain agent."""

@@ -6,6 +6,7 @@ and gives its requests ids of its own. What lasts longer than a connection is in
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -320,7 +321,13 @@ class AcpDialect:
         if run is not None and run.command.run_id == command.run_id:
             self._outgoing.emit(RunReported(command.run_id, RunState.RUNNING))
         else:
-            self._seats.probe(command.run_id, command.session_key)
+            self._seats.probe(command.run_id, command.session_key, self._pattern(command.blocks))
+
+    def _pattern(self, blocks: tuple[Any, ...]) -> re.Pattern[str] | None:
+        try:
+            return stored_as(prompt_to_parts(blocks, self._traits.takes)) if blocks else None
+        except BridgeError:
+            return None
 
     def _answer(self, command: AnswerPermission | AnswerPeer) -> None:
         message = self._questions.answer(command)

@@ -8,6 +8,7 @@ session is only looked into and closed again, so that no second agent writes its
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -159,8 +160,12 @@ class Seats:
         for key in list(self._memory.orphans):
             self.attach(key, _nothing)
 
-    def probe(self, run_id: RunId, key: SessionKey) -> None:
-        """Report what became of a run of an earlier connection, now and when it changes."""
+    def probe(self, run_id: RunId, key: SessionKey, prompt: re.Pattern[str] | None) -> None:
+        """Report what became of a run of an earlier connection, now and when it changes.
+
+        ``prompt`` matches the run's in the store. A run of an earlier process may be an orphan too:
+        whoever asks has looked whether it is stored.
+        """
         self._probed.add(run_id)
         report = self._memory.reports.pop(run_id, None)
         orphan = self._memory.orphans.get(key)
@@ -169,6 +174,12 @@ class Seats:
         elif run_id in self._memory.unsent:
             self._memory.unsent.discard(run_id)
             self._outgoing.emit(RunReported(run_id, RunState.NOT_TAKEN))
+        elif orphan is None and prompt is not None and self._may_be_at_work(key):
+            now, before = self._outgoing.now, self._memory.stored[key]
+            self._memory.orphans[key] = Flight(run_id, prompt, before, now)
+            self._look_later(key)
+            self.close(key)
+            self._tell_unseen(run_id)
         elif orphan is None or orphan.run_id != run_id:
             self._outgoing.emit(RunReported(run_id, RunState.UNKNOWN))
         elif key in self._looks:
@@ -243,6 +254,10 @@ class Seats:
         then()
         for each in seat.waiting if seat is not None else ():
             self.attach(key, each)
+
+    def _may_be_at_work(self, key: SessionKey) -> bool:
+        is_idle = self.ready(key) is not None and not self._is_busy(key)
+        return self.traits.is_zeroclaw and is_idle and key in self._memory.stored
 
     def _is_settled(self, key: SessionKey, orphan: Flight, transcript: Transcript | None) -> bool:
         """Whether the orphan is known to be over, or nothing more can be known of it."""
