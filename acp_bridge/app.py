@@ -31,7 +31,8 @@ from acp_bridge.front.stdio import Channel, claim
 from acp_bridge.gateway.client import GatewayClient
 from acp_bridge.gateway.credentials import OPENCLAW, ZEROCLAW, Credentials
 from acp_bridge.gateway.detection import ACP
-from acp_bridge.gateway.settings import ACP_URL, GatewaySettings, check_url
+from acp_bridge.gateway.endpoint import acp_endpoint
+from acp_bridge.gateway.settings import GatewaySettings, check_url
 from acp_bridge.logs import register_secret
 from acp_bridge.storage import LazyLedger, ledger_of
 
@@ -220,18 +221,31 @@ async def _gateway_settings(settings: Settings) -> AsyncIterator[GatewaySettings
         async with _demo_settings() as demo:
             yield demo
         return
-    url, source = settings.gateway_url, settings.source("gateway_url")
-    if settings.gateway_kind == ACP and source == DEFAULT:
-        url = ACP_URL
+    source = settings.source("gateway_url")
+    credentials = _credentials(settings, ZEROCLAW)
+    if source != DEFAULT or settings.gateway_kind == ACP or settings.config_dir is not None:
+        endpoint = acp_endpoint(
+            url=settings.gateway_url,
+            url_source=source,
+            is_url_given=source != DEFAULT,
+            config_dir=settings.config_dir,
+            state_dir=settings.state_dir,
+            environ=os.environ,
+        )
+        url, source = endpoint.url, endpoint.source
+        if endpoint.wants_pairing:
+            credentials = credentials.or_kept(endpoint.token_path)
+    else:
+        url = check_url(settings.gateway_url, source)
     yield GatewaySettings(
-        url=check_url(url, source),
+        url=url,
         url_source=source,
         credentials=_credentials(settings, OPENCLAW),
         scopes=settings.scopes,
         state_dir=settings.state_dir,
         kind=settings.gateway_kind,
         kind_source=settings.source("gateway_kind"),
-        acp_credentials=_credentials(settings, ZEROCLAW),
+        acp_credentials=credentials,
         token_via=settings.token_via,
     )
 

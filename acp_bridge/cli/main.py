@@ -20,6 +20,7 @@ from acp_bridge.cli.chat import chat
 from acp_bridge.cli.demo import demo
 from acp_bridge.cli.failures import EXIT_CODES, say_error
 from acp_bridge.cli.ledger import ledger_commands
+from acp_bridge.cli.pair import pair
 from acp_bridge.config import OPTIONS, VERBOSE, VERBOSE_HELP, Option
 from acp_bridge.gateway.dialects.openclaw.opening import MAX_PROTOCOL, MIN_PROTOCOL
 from acp_bridge.wire.acp import PROTOCOL_VERSION
@@ -35,6 +36,8 @@ An editor starts this command and talks to it over stdin and stdout. On a termin
     acp-bridge demo    see a whole conversation, without a gateway
 
     acp-bridge chat    talk to your gateway
+
+    acp-bridge pair    get a token from a ZeroClaw gateway
 
     acp-bridge ledger  look after what was recorded
 """
@@ -87,6 +90,7 @@ def _application() -> typer.Typer:
     app.command("serve", help=_SERVE, epilog=_EXIT_CODES)(_with_options())
     app.command("chat")(chat)
     app.command("demo")(demo)
+    app.command("pair")(pair)
     app.add_typer(ledger_commands, name="ledger")
     return app
 

@@ -89,6 +89,15 @@ OPTIONS: Final = (
         example="acp",
     ),
     Option(
+        "config_dir",
+        "--config-dir",
+        values.path,
+        "ZeroClaw's directory on this machine; its config tells where its gateway is.",
+        "Gateway",
+        metavar="PATH",
+        example="~/.zeroclaw",
+    ),
+    Option(
         "connect_timeout",
         "--connect-timeout",
         values.seconds,

@@ -14,7 +14,7 @@ from acp_bridge.errors import ConfigError, UsageError
 from acp_bridge.gateway.private_files import make_private_directory
 
 _APP = "acp-bridge"
-_COMMANDS = ("serve", "chat", "demo", "ledger")
+_COMMANDS = ("serve", "chat", "demo", "pair", "ledger")
 _LEDGER_FILE = "ledger.db"
 
 # A file and the value it would hold: given in two ways, the stronger source counts.
@@ -33,6 +33,7 @@ class Settings:
 
     gateway_url: str
     gateway_kind: str
+    config_dir: Path | None
     connect_timeout: float
     reconnect_window: float
     stall_timeout: float

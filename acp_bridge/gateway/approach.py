@@ -208,7 +208,7 @@ class _AcpAttempt:
             said, hint = f"refused the token of {source}", "Give another one with --token-file"
         return AuthenticationFailed(
             f"The gateway at {self._settings.url} {said} (HTTP {status}).",
-            hint=f"{hint} or ZEROCLAW_ACP_BRIDGE_TOKEN. A new one comes from pairing:"
-            " run zeroclaw gateway get-paircode --new on its machine.",
+            hint=f"{hint} or ZEROCLAW_ACP_BRIDGE_TOKEN; or pair anew: run zeroclaw gateway"
+            " get-paircode --new on its machine, and then acp-bridge pair --code CODE here.",
             data={"httpStatus": status},
         )

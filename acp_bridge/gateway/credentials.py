@@ -56,6 +56,8 @@ class Credentials:
 
     token: _Origin | None = None
     password: _Origin | None = None
+    kept: Path | None = None
+    """A file that may hold the token of a pairing."""
     learn: Callable[[str], None] = lambda _value: None
     """Told each value that is read, so that the log can keep it out of every line."""
 
@@ -94,14 +96,21 @@ class Credentials:
             )
         return given
 
+    def or_kept(self, path: Path) -> Credentials:
+        """These, or if there is no token among them the one in ``path``, as soon as there is."""
+        return self if self.token or self.password else replace(self, kept=path)
+
     def current(self) -> AuthMaterial:
         """The credentials as they are now.
 
         Raises ``ConfigError`` with one sentence for each way in which a file can be wrong.
         """
-        origins = [origin for origin in (self.token, self.password) if origin]
+        token = self.token
+        if token is None and self.kept is not None and self.kept.exists():
+            token = _Origin("the pairing's", path=str(self.kept))
+        origins = [origin for origin in (token, self.password) if origin]
         return AuthMaterial(
-            token=self._read(self.token),
+            token=self._read(token),
             password=self._read(self.password),
             source=" and ".join(origin.label for origin in origins) or "no credential",
         )

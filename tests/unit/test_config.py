@@ -16,6 +16,7 @@ HIDDEN = "s3cr3t-value"
 GOOD = {
     "gateway_url": ("wss://gw.example:8443/ws", "wss://gw.example:8443/ws"),
     "gateway_kind": ("ACP", "acp"),
+    "config_dir": ("/z", Path("/z")),
     "token_via": ("query", "query"),
     "connect_timeout": ("2.5", 2.5),
     "reconnect_window": ("0", 0.0),

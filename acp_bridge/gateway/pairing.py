@@ -1,0 +1,130 @@
+"""Pairing with a ZeroClaw gateway: a short code for a token, over HTTP, beside the WebSocket."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+from acp_bridge.errors import (
+    AuthenticationFailed,
+    GatewayRefused,
+    GatewayUnreachable,
+    PairingRequired,
+)
+from acp_bridge.gateway.secret import Secret
+from acp_bridge.gateway.settings import is_loopback
+from acp_bridge.ids import Json
+
+TIMEOUT: Final = 10.0
+_MAX_ANSWER: Final = 64 * 1024
+_ACP: Final = "/acp"
+_NEW_CODE: Final = "Get a new code on the gateway's machine: zeroclaw gateway get-paircode --new"
+
+
+def pair(url: str, code: str) -> Secret:
+    """Exchange a pairing code for a token. ``url`` is the WebSocket's address.
+
+    Raises ``AuthenticationFailed`` for a wrong code, ``GatewayRefused`` and ``GatewayUnreachable``
+    with what to do.
+    """
+    answer = _call(url, "/pair", code)
+    token = answer.get("token")
+    if not isinstance(token, str) or not token.strip():
+        raise GatewayRefused("The gateway paired, but gave no token.", hint=_NEW_CODE)
+    return Secret(token.strip())
+
+
+def open_code(url: str) -> str:
+    """The code that a gateway shows to anybody as long as no client was ever paired.
+
+    Raises ``PairingRequired`` if it shows none.
+    """
+    answer = _call(url, "/pair/code", None)
+    code = answer.get("pairing_code")
+    if isinstance(code, str) and code.strip():
+        return code.strip()
+    if answer.get("pairing_required") is False:
+        raise PairingRequired(
+            "The gateway wants no pairing: it lets everybody in.",
+            hint="Start the bridge without a token.",
+        )
+    raise PairingRequired("The gateway shows no pairing code.", hint=f"{_NEW_CODE}; then --code.")
+
+
+def _call(url: str, path: str, code: str | None) -> Json:
+    where = _http(url, path)
+    request = urllib.request.Request(where, method="GET" if code is None else "POST")  # noqa: S310
+    if code is not None:
+        request.add_header("X-Pairing-Code", code)
+    handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
+    if is_loopback(url):
+        handlers.append(urllib.request.ProxyHandler({}))
+    try:
+        with urllib.request.build_opener(*handlers).open(request, timeout=TIMEOUT) as answer:
+            return _read(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            raise _refusal(url, error.code, _read(error)) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        shown = getattr(reason, "strerror", None) or type(reason).__name__
+        raise GatewayUnreachable(
+            f"The gateway at {url} cannot be reached: {shown}.",
+            hint="Start it, or check its address (--gateway-url, --config-dir).",
+        ) from None
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect could lead the code to another host."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def _http(url: str, path: str) -> str:
+    parts = urlsplit(url)
+    base = parts.path.rstrip("/").removesuffix(_ACP)
+    scheme = "https" if parts.scheme == "wss" else "http"
+    return urlunsplit((scheme, parts.netloc, base + path, "", ""))
+
+
+def _read(answer: Any) -> Json:
+    try:
+        found = json.loads(answer.read(_MAX_ANSWER))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _refusal(
+    url: str, status: int, answer: Json
+) -> AuthenticationFailed | GatewayRefused | GatewayUnreachable:
+    data = {"httpStatus": status}
+    if status in (401, 403):
+        return AuthenticationFailed(
+            f"The gateway at {url} does not know this code.",
+            hint=f"A code holds once. {_NEW_CODE}",
+            data=data,
+        )
+    if status == 404:
+        return GatewayUnreachable(
+            f"The gateway at {url} has no pairing at this path.",
+            hint="Does it run behind a path_prefix? Then the URL is ws://HOST:PORT/PREFIX/acp.",
+            data=data,
+        )
+    if status == 429:
+        seconds = answer.get("retry_after")
+        wait = f"{seconds} s" if isinstance(seconds, int) else "some minutes"
+        return GatewayRefused(
+            f"The gateway at {url} takes no more codes for a while.",
+            hint=f"Try again in {wait}; after five wrong codes it waits for five minutes.",
+            data=data,
+        )
+    return GatewayRefused(
+        f"The gateway at {url} could not pair (HTTP {status}).",
+        hint="See the gateway's log.",
+        data=data,
+    )
