@@ -47,6 +47,7 @@ class MemoryGateway:
     ``answers`` maps a query's class to its result. A ``BridgeError`` is raised instead of
     returned, a callable is called with the query, an awaitable is waited for while the link lasts.
     A query without an answer results in None. ``script`` says what a submitted command leads to.
+    With ``makes_sessions`` it is one that speaks ACP itself.
     """
 
     def __init__(
@@ -54,7 +55,9 @@ class MemoryGateway:
         *,
         answers: Mapping[type[Query], Any] | None = None,
         script: Script | None = None,
+        makes_sessions: bool = False,
     ) -> None:
+        self._makes_sessions = makes_sessions
         self.answers: dict[type[Query], Any] = dict(answers or {})
         self.script = script
         self.submitted: list[RunCommand] = []
@@ -146,7 +149,8 @@ class MemoryGateway:
         self._generation += 1
         self._trouble = None
         self._link_end = asyncio.get_running_loop().create_future()
-        self._hello = memory_hello(generation=Generation(self._generation), **changes)
+        news = {"makes_sessions": self._makes_sessions, **changes}
+        self._hello = memory_hello(generation=Generation(self._generation), **news)
         await self._tell()
         await self.emit(LinkUp(self._hello))
         return self._hello

@@ -22,7 +22,7 @@ from acp_bridge.core.transcript import PastTurn, SaidText, Transcript
 from acp_bridge.core.turn_view import UNSEEN
 from acp_bridge.errors import OutcomeUnknown, SessionNotFound, UnknownMethod
 from acp_bridge.ids import ApprovalId, Json, RunId, SessionId, SessionKey
-from acp_bridge.wire.acp import NewSession, OpenedSession
+from acp_bridge.wire.acp import NewSession, OpenedSession, SetMode, SetOption
 from tests.conversation.test_turns import finished, text
 from tests.support.service import Conversation, conversation
 
@@ -307,3 +307,17 @@ async def test_a_load_heals_a_turn_whose_end_nobody_knew() -> None:
             users = [u for _, u in later.outbox.shown if u["sessionUpdate"] == "user_message_chunk"]
             assert len(users) == 1
             assert later.text(session).count("two") == 1
+
+
+async def test_modes_and_options_are_the_gateways_own() -> None:
+    async with talking() as talk:
+        session = await opened(talk)
+        talk.gateway.answers[Forward] = lambda query: {"configOptions": [query.method]}
+        mode = await talk.bridge.set_mode(SetMode(session, "plan"))
+        assert mode == {"configOptions": ["session/set_mode"]}
+        asked_for = talk.gateway.requests[-1]
+        wanted = {"sessionId": session, "modeId": "plan"}
+        assert asked_for == Forward("session/set_mode", wanted, KEY)
+        await talk.bridge.set_option(SetOption(session, "model", "x"))
+        wanted = {"sessionId": session, "configId": "model", "value": "x"}
+        assert talk.gateway.requests[-1] == Forward("session/set_config_option", wanted, KEY)

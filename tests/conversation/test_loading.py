@@ -34,7 +34,7 @@ from acp_bridge.wire import updates
 from acp_bridge.wire.acp import ListedSessions, OpenedSession
 from ledger import Incomplete, LedgerUnreachable, Limits, NewSession, Replay, RunState
 from ledger.memory import MemoryLedger
-from tests.support.service import PATIENCE, Conversation, conversation
+from tests.support.service import PATIENCE, Conversation, conversation, first_key
 
 
 async def load(talk: Conversation, session: SessionId, cwd: str = "/w", **meta: Any) -> None:
@@ -83,7 +83,7 @@ async def test_a_loaded_session_shows_its_past_and_goes_on_under_its_key() -> No
 
         answer = talk.send(session, "again")
         command = await talk.started()
-        assert command.session_key == "agent:main:acp-bridge:id-1"
+        assert command.session_key == first_key()
         await talk.gateway.emit(ev.RunEnded(command.run_id, ev.EndKind.FINISHED, "Sure"))
         assert await answer.stop_reason() == "end_turn"
 
@@ -125,7 +125,7 @@ async def test_a_resumed_session_shows_nothing_and_goes_on() -> None:
         assert await talk.bridge.resume_session(request) == {}
         assert talk.outbox.shown == []
         talk.send(session, "again")
-        assert (await talk.started()).session_key == "agent:main:acp-bridge:id-1"
+        assert (await talk.started()).session_key == first_key()
 
 
 async def test_a_load_without_a_gateway_replays_and_says_so() -> None:
@@ -350,7 +350,7 @@ async def test_following_the_cursors_lists_each_session_once() -> None:
         for number in range(120):
             await talk.session(f"/s/{number}") if number < 100 else None
         rows = [SessionFacts(SessionKey(f"agent:main:x{n}"), title=f"x{n}") for n in range(60)]
-        own = SessionFacts(SessionKey("agent:main:acp-bridge:id-1"))
+        own = SessionFacts(first_key())
         rows.insert(3, own)
         talk.gateway.answers[ListSessions] = lambda query: rows[
             query.offset : query.offset + query.limit
@@ -433,7 +433,7 @@ async def test_a_ledger_that_cannot_be_read_costs_no_session_its_key(method: str
         ledger.away = True
         await getattr(talk.bridge, method)(OpenedSession(session, "/w"))
         talk.send(session, "more")
-        assert (await talk.started()).session_key == f"agent:main:acp-bridge:{session}"
+        assert (await talk.started()).session_key == first_key()
     async with conversation(ledger=ledger) as later:
         with pytest.raises(HistoryUnavailable) as caught:
             await getattr(later.bridge, method)(OpenedSession(session, "/w"))
@@ -450,7 +450,7 @@ async def test_the_option_for_new_sessions_does_not_move_an_old_one() -> None:
     async with conversation(options=options, ledger=ledger) as later:
         await load(later, session)
         later.send(session, "more")
-        assert (await later.started()).session_key == f"agent:main:acp-bridge:{session}"
+        assert (await later.started()).session_key == first_key()
 
 
 async def test_a_session_that_was_not_recorded_whole_says_so() -> None:
@@ -465,7 +465,7 @@ async def test_a_session_that_was_not_recorded_whole_says_so() -> None:
 async def test_the_last_token_counts_are_shown_without_a_gateway_and_not_recorded_again() -> None:
     ledger = MemoryLedger()
     session, _ = await one_turn(ledger)
-    key = SessionKey(f"agent:main:acp-bridge:{session}")
+    key = first_key()
     async with conversation(ledger=ledger) as talk:
         await load(talk, session)
         await talk.gateway.emit(ev.SessionChanged(key, 10, 100, 0.5))
@@ -509,4 +509,4 @@ async def test_a_closed_session_can_be_loaded_again() -> None:
         talk.gateway.answers[ReadTranscript] = told()
         await load(talk, session)
         talk.send(session, "hi")
-        assert (await talk.started()).session_key == "agent:main:acp-bridge:id-1"
+        assert (await talk.started()).session_key == first_key()

@@ -18,7 +18,7 @@ from acp_bridge.core.sessions import CreationLimit, SessionOptions
 from acp_bridge.errors import ScopeMissing, SessionKeyUnresolved, SessionRateLimited
 from acp_bridge.ids import SessionKey
 from acp_bridge.wire.acp import NewSession
-from tests.support.service import conversation
+from tests.support.service import conversation, first_key
 
 
 async def key_of_first_prompt(options: SessionOptions, meta: dict[str, Any]) -> str:
@@ -155,7 +155,7 @@ async def test_prompt_options_in_meta_reach_the_gateway() -> None:
 
 async def test_title_and_usage_are_shown_after_the_answer() -> None:
     async with conversation() as talk:
-        key = SessionKey("agent:main:acp-bridge:id-1")
+        key = first_key()
         talk.gateway.answers[DescribeSession] = SessionFacts(
             key, title="A talk", used_tokens=10, context_tokens=100, cost_usd=0.5
         )

@@ -13,6 +13,14 @@ from tests.support.acp_oracle import AcpOracle
 from tests.support.editor import EditorProcess, agent_command, editor_environment
 
 Start = Callable[..., EditorProcess]
+GatewayKind = type[DemoGateway] | type[AcpDemoGateway]
+
+
+@pytest.fixture(params=[DemoGateway, AcpDemoGateway], ids=["openclaw", "acp"])
+def kind(request: pytest.FixtureRequest) -> GatewayKind:
+    """Each kind of gateway that the demo has, for what holds with both."""
+    chosen: GatewayKind = request.param
+    return chosen
 
 
 @pytest.fixture
@@ -59,7 +67,10 @@ def bridge(home: Path) -> Start:
     """
 
     def start(
-        gateway: DemoGateway | str, *options: str, reads_stderr: bool = True, **variables: str
+        gateway: DemoGateway | AcpDemoGateway | str,
+        *options: str,
+        reads_stderr: bool = True,
+        **variables: str,
     ) -> EditorProcess:
         url = gateway if isinstance(gateway, str) else gateway.url
         return EditorProcess(
@@ -67,6 +78,7 @@ def bridge(home: Path) -> Start:
             env=editor_environment(home, **variables),
             cwd=home,
             reads_stderr=reads_stderr,
+            oracle=AcpOracle(extras=isinstance(gateway, AcpDemoGateway)),
         )
 
     return start

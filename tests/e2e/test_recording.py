@@ -16,7 +16,7 @@ import pytest
 from acp_bridge.demo.runs import RunContext
 from acp_bridge.demo.server import DemoGateway
 from ledger import open_ledger
-from tests.e2e.conftest import Start
+from tests.e2e.conftest import GatewayKind, Start
 from tests.e2e.scripts import echo
 from tests.support.mounting import mounted
 from tests.support.waits import scaled
@@ -52,8 +52,10 @@ def recorded_text(path: Path, session_id: str) -> str:
     )
 
 
-async def test_a_session_is_shown_again_by_another_process(bridge: Start, home: Path) -> None:
-    async with DemoGateway(echo, pace=0) as gateway:
+async def test_a_session_is_shown_again_by_another_process(
+    bridge: Start, home: Path, kind: GatewayKind
+) -> None:
+    async with kind(echo, pace=0) as gateway:
         async with bridge(gateway) as editor:
             session = await editor.open(home)
             assert await editor.prompt(session, "Hello") == "end_turn"

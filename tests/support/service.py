@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -14,12 +15,12 @@ from acp import schema
 from acp_bridge.bridge.recorder import Recorder
 from acp_bridge.bridge.service import Bridge, Surroundings
 from acp_bridge.bridge.timing import Deadlines
-from acp_bridge.core.commands import RunCommand, StartRun
+from acp_bridge.core.commands import OpenedAt, OpenSession, RunCommand, StartRun
 from acp_bridge.core.ports import EditorAnswer, Entry
 from acp_bridge.core.sessions import CreationLimit, SessionOptions
 from acp_bridge.errors import BridgeError, LocalProtocolError
 from acp_bridge.gateway.memory import MemoryGateway
-from acp_bridge.ids import Json, SessionId
+from acp_bridge.ids import Json, SessionId, SessionKey
 from acp_bridge.wire.acp import NewSession, Prompt
 from ledger import EventLedger
 from ledger.memory import MemoryLedger
@@ -211,6 +212,23 @@ class Conversation:
             await asyncio.sleep(0)
 
 
+gateway_makes_sessions: ContextVar[bool] = ContextVar("gateway_makes_sessions", default=False)
+"""Whether the gateways of conversations speak ACP themselves, unless a test says otherwise."""
+
+
+def first_key() -> SessionKey:
+    """The gateway's key of the first session of a conversation."""
+    return SessionKey("made-1" if gateway_makes_sessions.get() else "agent:main:acp-bridge:id-1")
+
+
+def _gateway() -> MemoryGateway:
+    """A gateway that names its sessions, where it is asked to."""
+    gateway = MemoryGateway(makes_sessions=gateway_makes_sessions.get())
+    made = itertools.count(1)
+    gateway.answers[OpenSession] = lambda _: OpenedAt(SessionKey(f"made-{next(made)}"))
+    return gateway
+
+
 @asynccontextmanager
 async def conversation(
     *,
@@ -225,7 +243,7 @@ async def conversation(
     With the ledger of an earlier one it is a new process on the same history.
     """
     ledger = MemoryLedger() if ledger is None else ledger
-    gateway, editor, clock = MemoryGateway(), ListEditor(), HandClock()
+    gateway, editor, clock = _gateway(), ListEditor(), HandClock()
     outbox = ListOutbox(ledger)
     first = 1 + 1_000 * ledger.stats().sessions
     numbers = itertools.count(first)
