@@ -18,7 +18,7 @@ from acp_bridge.core.parts import (
 )
 from acp_bridge.core.replay import Recorded
 from acp_bridge.core.transcript import PastTurn, SaidText, Transcript
-from acp_bridge.errors import Detached, InvalidParams, OutcomeUnknown, PromptTooLarge, to_jsonrpc
+from acp_bridge.errors import InvalidParams, LinkLost, OutcomeUnknown, PromptTooLarge, to_jsonrpc
 from acp_bridge.ids import Json, RunId
 
 TEXT: Json = {"type": "text", "text": "look (at) this", "annotations": {"x": 1}}
@@ -125,7 +125,7 @@ def test_runs_that_were_not_stored_are_passed_over() -> None:
     assert names("go on", entries=entries) == ["4"]
 
 
-@pytest.mark.parametrize("error", [OutcomeUnknown(), Detached()])
+@pytest.mark.parametrize("error", [OutcomeUnknown(), LinkLost()])
 def test_a_run_whose_end_nobody_knew_may_have_been_stored(error: Exception) -> None:
     entries = [prompt("1", "go on"), outcome("1", error=to_jsonrpc(error))]
     assert names("go on", entries=entries) == ["1"]
