@@ -55,7 +55,8 @@ class Questions:
         seconds: float | None,
     ) -> PermissionAsked:
         """Note a request for permission; ``seconds`` is how long the gateway waits."""
-        options = [each for each in params.get("options") or () if _is_option(each)]
+        given = params.get("options")
+        options = [each for each in given if _is_option(each)] if isinstance(given, list) else []
         kinds = {option["optionId"]: option["kind"] for option in options}
         name = self.name(message_id)
         self._open[name] = _Open(message_id, True, session_key, kinds)

@@ -27,6 +27,7 @@ _KINDS: Final = frozenset(
         "other",
     }
 )
+_CHUNKS: Final = ("agent_message_chunk", "agent_thought_chunk")
 _STATUSES: Final = frozenset({"pending", "in_progress", "completed", "failed"})
 _UNIQUE: Final = 16
 """Characters from which on the name of a tool call is taken to be unique: providers of models that
@@ -59,6 +60,8 @@ class RunUpdates:
             return [Updated(self._run_id, mended_plan(update))]
         if kind == "user_message_chunk":
             return []  # ACP: an agent does not repeat what the user has just said
+        if kind in _CHUNKS and not isinstance(update.get("content"), dict):
+            return [Unreadable("a chunk without content")]
         return [Updated(self._run_id, update)]
 
     def _tool(self, update: Json) -> GatewayEvent:
@@ -107,7 +110,8 @@ def mended_plan(update: Json) -> Json:
 
 
 def _keep_known(update: Json, name: str, known: frozenset[str], otherwise: str | None) -> None:
-    if name not in update or update[name] in known:
+    value = update.get(name)
+    if name not in update or (isinstance(value, str) and value in known):
         return
     if otherwise is None:
         del update[name]

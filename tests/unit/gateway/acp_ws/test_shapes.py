@@ -93,11 +93,15 @@ def test_a_plan_keeps_what_the_gateway_adds_to_its_entries() -> None:
     [
         {"sessionUpdate": "something_new", "x": {"y": 1}},
         {"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "data": "AA"}},
-        {"sessionUpdate": "agent_message_chunk", "content": 5},
     ],
 )
 def test_other_updates_pass_unchanged(update: Json) -> None:
     assert updated(update) == update
+
+
+def test_a_chunk_without_content_cannot_be_read() -> None:
+    (event,) = RunUpdates(R1).events({"sessionUpdate": "agent_message_chunk", "content": 5})
+    assert isinstance(event, ev.Unreadable)
 
 
 def test_an_empty_text_is_no_answer() -> None:
