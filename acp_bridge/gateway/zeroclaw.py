@@ -9,7 +9,6 @@ token never goes to another gateway than the one that issued it.
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -53,6 +52,8 @@ def config_directory(given: Path | None, environ: Mapping[str, str]) -> Path | N
 
 def read_config(directory: Path) -> GatewayConfig:
     """Read ``config.toml``. Raises ``ConfigError`` saying what is wrong and what to do."""
+    import tomllib  # only here: most starts of the bridge read no config
+
     path = directory / CONFIG_FILE
     try:
         raw = path.read_bytes()[: _MAX_CONFIG + 1]
