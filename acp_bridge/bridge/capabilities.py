@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from acp_bridge import __version__
 from acp_bridge.ids import Json
-from acp_bridge.wire.acp import negotiate_version
+from acp_bridge.wire.acp import PROTOCOL_VERSION, negotiate_version
 
 AUTH_METHOD: Json = {
     "id": "gateway",
@@ -15,6 +15,20 @@ AUTH_METHOD: Json = {
     "description": "Reads the configured token or password again and connects.",
 }
 """Editors show it as a button when a call fails with -32000; it is the retry after mending."""
+
+
+def outdated(params: Json) -> str | None:
+    """What to tell the user of an editor that speaks a version of ACP before the first: it cannot
+    show what it gets, and there is nothing to negotiate."""
+    version = params.get("protocolVersion")
+    if not isinstance(version, int | float) or isinstance(version, bool):
+        return None
+    if version >= PROTOCOL_VERSION:
+        return None
+    return (
+        f"This editor speaks version {version} of ACP and the bridge {PROTOCOL_VERSION}: upgrade"
+        " the editor."
+    )
 
 
 def initialize_result(params: Json) -> Json:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from acp_bridge.bridge.capabilities import AUTH_METHOD, initialize_result
+from acp_bridge.bridge.capabilities import AUTH_METHOD, initialize_result, outdated
 from acp_bridge.bridge.facts import FACTS_TIMEOUT, Facts
 from acp_bridge.bridge.listing import Lister
 from acp_bridge.bridge.opening import Opener
@@ -145,6 +145,8 @@ class Bridge:
         """The ``initialize`` result; it normally follows the gateway's hello."""
         capabilities = params.get("clientCapabilities")
         self._gateway.announce(capabilities if isinstance(capabilities, dict) else {})
+        if notice := outdated(params):
+            self._say_once("version", notice)
         hello = self._tasks.create_task(self._look_for_gateway())
         leaving = self._tasks.create_task(self._leaving.wait())
         await asyncio.wait({hello, leaving}, return_when=asyncio.FIRST_COMPLETED)

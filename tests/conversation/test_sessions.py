@@ -176,3 +176,16 @@ async def test_token_counts_of_the_gateways_row_are_shown_when_they_change() -> 
         await talk.gateway.emit(row, row, ev.SessionChanged(SessionKey("agent:main:x"), 1, 2, None))
 
         assert talk.kinds() == ["usage_update"]
+
+
+@pytest.mark.parametrize(("version", "is_told"), [(0, True), (1, False), (2, False), ("0", False)])
+async def test_an_editor_from_before_the_first_version_is_told_to_upgrade(
+    version: Any, is_told: bool
+) -> None:
+    async with conversation() as talk:
+        for _ in range(2):
+            await talk.bridge.initialize({"protocolVersion": version})
+        session = await talk.session()
+        talk.send(session)
+        await talk.started()
+        assert talk.text(session).count("upgrade the editor") == is_told
