@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -327,3 +329,27 @@ async def test_a_run_of_an_earlier_process_is_waited_for_too(
             await load(editor, session, home)
             users = [text for who, text in shown(editor, session) if who == "user"]
             assert users == ["talk", "and now"]
+
+
+async def test_a_large_file_is_delivered_recorded_and_shown_again(acp: Start, home: Path) -> None:
+    blob = base64.b64encode(bytes(10 << 20)).decode()
+
+    async def deliver(run: AcpRun) -> None:
+        await run.deliver("big", "application/octet-stream", blob)
+        await run.text("done")
+
+    def delivered(updates: list[dict[str, Any]]) -> bool:
+        contents = [part for update in updates for part in update.get("content", ())]
+        blocks = [part["content"] for part in contents if isinstance(part, dict)]
+        return any(block.get("resource", {}).get("blob") == blob for block in blocks)
+
+    async with AcpDemoGateway(deliver, pace=0) as gateway:
+        async with acp(gateway) as editor:
+            session = await editor.open(home)
+            turn = editor.prompt(session, "hello")
+            assert await turn.stop_reason(scaled(20)) == "end_turn"
+            assert delivered(turn.updates)
+        async with acp(gateway) as editor:
+            await editor.initialize()
+            await load(editor, session, home)
+            assert delivered(editor.updates(session))
