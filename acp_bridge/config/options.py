@@ -81,8 +81,7 @@ OPTIONS: Final = (
         "gateway_kind",
         "--gateway-kind",
         values.gateway_kind,
-        "What the gateway speaks: openclaw, acp (ZeroClaw, or any agent served over a WebSocket),"
-        " or auto to find out.",
+        "What the gateway speaks: openclaw, acp (as ZeroClaw does), or auto to find out.",
         "Gateway",
         metavar="KIND",
         default="auto",
