@@ -13,7 +13,7 @@ _OTHERS = "other clients of a session are seen; a connection to ZeroClaw sees it
 
 OPENCLAW_ONLY = {
     "test_options.py": "options, modes and slash commands are the bridge's; over ACP they pass",
-    "test_left_approvals.py": "an approval outlives its connection; over ACP a question ends with it",
+    "test_left_approvals.py": "its approvals outlive a connection; over ACP a question does not",
     "test_the_session_key_follows_meta_then_options_then_the_own_id": _KEYS,
     "test_the_gateways_session_is_deleted_by_its_key_also_in_another_process": _KEYS,
     "test_an_approval_without_a_run_is_matched_by_its_session_in_any_spelling": _KEYS,
