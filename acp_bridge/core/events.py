@@ -258,8 +258,8 @@ class PermissionAsked(NamedTuple):
     expires_in: float | None
     """Seconds from now until the gateway gives up."""
     warning: str | None = None
-    waited: float = 0.0
-    """Seconds since the gateway began to wait for it; of one that is told of afterwards."""
+    waited: float | None = None
+    """Seconds since the gateway began to wait for it, if it is told of only afterwards."""
 
 
 class PermissionClosed(NamedTuple):
