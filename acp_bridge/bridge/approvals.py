@@ -48,7 +48,9 @@ class Approvals:
 
     def _is_older(self, asked: PermissionAsked, turn: Turn) -> bool:
         sent_at = self._sent_at.get(turn.run_id)
-        return sent_at is not None and asked.waited > self._clock.time() - sent_at + _SLACK
+        if sent_at is None or asked.waited is None:
+            return False
+        return asked.waited > self._clock.time() - sent_at + _SLACK
 
     def turn_of(self, approval_id: ApprovalId) -> Turn | None:
         """The turn of an approval that is not settled, as far as is known."""

@@ -270,8 +270,8 @@ class PermissionAsked(NamedTuple):
     expires_in: float | None
     """Seconds from now until the gateway gives up."""
     warning: str | None = None
-    waited: float = 0.0
-    """Seconds since the gateway began to wait for it; of one that is told of afterwards."""
+    waited: float | None = None
+    """Seconds since the gateway began to wait for it, if it is told of only afterwards."""
     params: Json | None = None
     """The question in ACP's own shape, where the gateway words it so; it is asked of us alone
     then, and ``allowed`` are the ids of its options."""

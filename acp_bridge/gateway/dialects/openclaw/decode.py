@@ -161,9 +161,9 @@ def _expires_in(payload: Json, server_ms: float | None) -> float | None:
     return None if expires is None or now is None else max(0.0, (expires - now) / 1000)
 
 
-def _waited(payload: Json, server_ms: float | None) -> float:
+def _waited(payload: Json, server_ms: float | None) -> float | None:
     created = as_count(payload.get("createdAtMs"))
-    return 0.0 if created is None or server_ms is None else max(0.0, (server_ms - created) / 1000)
+    return None if created is None or server_ms is None else max(0.0, (server_ms - created) / 1000)
 
 
 def is_beginning(frame: Event) -> bool:

@@ -279,7 +279,7 @@ def test_an_older_approval_has_only_the_rest_of_its_time() -> None:
     assert isinstance(over, ev.PermissionAsked)
     assert isinstance(vague, ev.PermissionAsked)
     assert (old.expires_in, over.expires_in, vague.expires_in) == (10.0, 0.0, None)
-    assert (old.waited, over.waited, vague.waited) == (50.0, 70.0, 0.0)
+    assert (old.waited, over.waited, vague.waited) == (50.0, 70.0, None)
     assert (old.command, vague.command) == ("", "l…")
     assert (old.run_id, old.session_key, old.tool_call_id) == (None, None, None)
     assert old.allowed == ()
