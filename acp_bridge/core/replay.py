@@ -284,9 +284,12 @@ class _Turn:
         if call_id not in self._cards:
             self._card({"title": "tool", **update, "sessionUpdate": "tool_call"})
             return
-        self._cards[call_id].update(
-            {name: value for name, value in update.items() if name != "sessionUpdate"}
-        )
+        card = self._cards[call_id]
+        is_paraphrase = update.get("sessionUpdate") == "tool_call" and "rawInput" not in update
+        # Another process that only watched the turn was told what the tool does in other words.
+        kept = {"title", "kind"} if is_paraphrase and "rawInput" in card else set()
+        left_out = {"sessionUpdate", *kept}
+        card.update({name: value for name, value in update.items() if name not in left_out})
 
     def _question(self, params: Json) -> None:
         call = params.get("toolCall")

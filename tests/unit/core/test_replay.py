@@ -70,6 +70,15 @@ def test_an_open_tool_call_has_failed_unless_its_run_goes_on(
 
 
 @pytest.mark.requirement("C098")
+def test_a_card_keeps_its_own_title_where_another_process_was_told_a_paraphrase() -> None:
+    call = {"sessionUpdate": "tool_call", "toolCallId": "t", "status": "in_progress"}
+    own = {**call, "title": "exec: ls", "kind": "execute", "rawInput": {"command": "ls"}}
+    watched = {**call, "title": "Exec list files", "kind": "other", "status": "completed"}
+    for entries in ([own, watched], [watched, own]):
+        shown = replay_updates([prompt("go"), *(entry("update", each) for each in entries), done()])
+        assert (shown[1]["title"], shown[1]["kind"]) == ("exec: ls", "execute")
+
+
 def test_only_the_last_plan_of_a_turn_is_shown() -> None:
     first = updates.plan([{"content": "a", "status": "pending"}])
     last = updates.plan([{"content": "a", "status": "completed"}])
