@@ -58,8 +58,12 @@ class Fds:
         os.close(fd)
 
     def close_all(self) -> None:
-        for fd in self._open:
+        for fd in reversed(self._open):  # writing ends first, which ends the readers
             os.close(fd)
+        # Numbers are given again: a reader that is still there could take the next test's bytes.
+        for thread in threading.enumerate():
+            if thread.name == "editor-input":
+                thread.join(WAIT)
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ def test_an_open_tool_call_has_failed_unless_its_run_goes_on(
 
 @pytest.mark.requirement("C098")
 def test_a_card_keeps_its_own_title_where_another_process_was_told_a_paraphrase() -> None:
-    call = {"sessionUpdate": "tool_call", "toolCallId": "t", "status": "in_progress"}
+    call: Json = {"sessionUpdate": "tool_call", "toolCallId": "t", "status": "in_progress"}
     own = {**call, "title": "exec: ls", "kind": "execute", "rawInput": {"command": "ls"}}
     watched = {**call, "title": "Exec list files", "kind": "other", "status": "completed"}
     for entries in ([own, watched], [watched, own]):
