@@ -28,6 +28,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from acp_bridge.core.segments import find_segments
 from acp_bridge.wire.content import utf16_units, well_formed
 
 WINDOW: Final = 500_000
@@ -142,6 +143,8 @@ class TextTrack:
         self._rewrite: _Text | None = None
         self._starts = [0]
         """Where the segments of the shown text begin."""
+        self._relived: dict[str, int] = {}
+        """Where the messages of an earlier process begin."""
         self._half = ""
         """A high surrogate behind the shown text."""
         self._messages = _Messages()
@@ -164,6 +167,11 @@ class TextTrack:
             return []
         self._shown.append(text)
         return self._messages.say(text)
+
+    def relive(self, text: str, message: str) -> None:
+        """Take in what an earlier process has shown in a message, which may have been a rewrite."""
+        self._relived.setdefault(message, self._shown.size)
+        self.feed(text, False, None)
 
     def break_message(self) -> list[Chunk]:
         """A tool call stands here: a rewrite is as good as final, and later text begins a new
@@ -223,7 +231,7 @@ class TextTrack:
         self._rewrite = None
         shown, text = self._shown.whole(), rewrite.whole()
         segment = shown[self._starts[-1] :]
-        self._starts = _find_segments(self._segments(shown)[:-1], text) or [0]
+        self._starts = find_segments(self._segments(shown)[:-1], text) or [0]
         self._shown.become(text)
         changed = text[self._starts[-1] :]
         if not changed.strip() or changed.strip() == segment.strip():
@@ -233,7 +241,21 @@ class TextTrack:
 
     def _rest(self, text: str, delta: str | None) -> str | None:
         rest = self._shown.rest(text, delta)
-        return self._rest_after_seams(text) if rest is None else rest
+        rest = self._rest_after_seams(text) if rest is None else rest
+        return self._rest_of_relived(text) if rest is None else rest
+
+    def _rest_of_relived(self, text: str) -> str | None:
+        """What ``text`` adds if its beginning was shown as a rewrite by an earlier process."""
+        shown = self._shown.whole() if self._relived else ""
+        for start in self._relived.values():
+            tail = shown[start:]
+            if tail.startswith(text):
+                return ""
+            if tail and text.startswith(tail):
+                self._starts = [0]
+                self._shown.become(text)
+                return text[len(tail) :]
+        return None
 
     def _rest_after_seams(self, text: str) -> str | None:
         """What ``text`` adds if it differs from the shown text only in the white space between
@@ -242,7 +264,7 @@ class TextTrack:
             return None
         segments = self._segments(self._shown.whole())
         last = segments[-1].lstrip()
-        starts = _find_segments(segments[:-1], text)
+        starts = find_segments(segments[:-1], text)
         tail = text if starts is None else text[starts[-1] :]
         if not last and starts is None:
             return None
@@ -310,7 +332,7 @@ class ThoughtTrack:
         """The reasoning is over. ``snapshot``, the gateway's last word, may hold every thought."""
         chunks: list[Chunk] = []
         if snapshot is not None and snapshot.strip() not in {past.strip() for past in self._past}:
-            starts = _find_segments(self._past, snapshot) or [0]
+            starts = find_segments(self._past, snapshot) or [0]
             chunks = self.feed(None, snapshot[starts[-1] :])
         return chunks + self.break_message()
 
@@ -348,12 +370,6 @@ class _Messages:
             self._index += 1
 
 
-def up_to(segments: list[str], text: str | None) -> str | None:
-    """The beginning of ``text`` that says these segments; None if it says something else."""
-    starts = None if text is None else _find_segments(segments, text)
-    return None if text is None or starts is None else text[: starts[-1]].rstrip()
-
-
 def _split_half(text: str) -> tuple[str, str]:
     """``text`` without the high surrogate at its end, and that."""
     if text and "\ud800" <= text[-1] <= "\udbff":
@@ -366,24 +382,3 @@ def _join_half(half: str, text: str) -> str:
     if half and text and "\udc00" <= text[0] <= "\udfff":
         return well_formed(half + text[0]) + text[1:]
     return half + text
-
-
-def _find_segments(segments: list[str], text: str) -> list[int] | None:
-    """Where ``segments``, and what follows them, begin in ``text`` if only the white space around
-    them differs; None if they are not its beginning."""
-    at = 0
-    starts = []
-    for segment in segments:
-        core = segment.strip()
-        at = _skip_space(text, at)
-        if not text.startswith(core, at):
-            return None
-        starts.append(at)
-        at += len(core)
-    return [*starts, _skip_space(text, at) if segments else at]
-
-
-def _skip_space(text: str, at: int) -> int:
-    while at < len(text) and text[at].isspace():
-        at += 1
-    return at

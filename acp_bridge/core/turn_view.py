@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from acp_bridge.core import events as ev
-from acp_bridge.core.chunks import Chunk, TextTrack, ThoughtTrack, up_to
+from acp_bridge.core.chunks import Chunk, TextTrack, ThoughtTrack
 from acp_bridge.core.effects import Effect, Show
+from acp_bridge.core.segments import up_to
 from acp_bridge.core.tool_calls import ToolCalls
 from acp_bridge.core.transcript import Part, SaidText, SaidThought, UsedTool
 from acp_bridge.ids import Json, RunId
@@ -31,7 +32,7 @@ def relive(update: Json, text: TextTrack, thoughts: ThoughtTrack, tools: ToolCal
     """Feed one update that was shown earlier to the memory of its turn."""
     kind, shown = update.get("sessionUpdate"), text_of(update)
     if kind == "agent_message_chunk" and shown is not None and is_of_agent(update):
-        text.feed(shown, False, None)
+        text.relive(shown, str(update.get("messageId")))
     elif kind == "agent_thought_chunk" and shown is not None:
         thoughts.feed(shown, None)
     elif is_tool_call(update):

@@ -122,6 +122,17 @@ def test_a_turn_that_was_given_up_gets_its_rest_once_and_says_where_from(
     assert runs_given_up(again) == []
 
 
+@pytest.mark.parametrize("more", ["", " and more"])
+def test_a_rewritten_turn_that_was_given_up_gets_only_what_it_lacks(more: str) -> None:
+    given_up = [
+        *recorded("r1", "hi", "First try", "Second, better try ", ended=False),
+        entry("outcome", {"error": to_jsonrpc(OutcomeUnknown())}, "r1"),
+    ]
+    shown = healed(given_up, transcript(past("r1", "hi", SaidText(f"Second, better try{more}"))))
+    later = [f"\n\n{LATER}\n\n", "and more"] if more else []
+    assert shown == ["hi", "First try", "Second, better try ", *later]
+
+
 def test_a_turn_that_failed_as_the_gateway_said_gets_nothing() -> None:
     failed = recorded("r1", "hi", "Hel", ended=False)
     failed.append(entry("outcome", {"error": to_jsonrpc(RunFailed("broken"))}, "r1"))
