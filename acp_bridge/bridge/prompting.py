@@ -214,13 +214,14 @@ class Prompting:
             self._stalls.heard(turn.run_id)
         self.carry_out(turn, effects)
 
-    def run_seen(self, run_id: RunId, session: Session) -> None:
+    def run_seen(self, seen: ev.RunSeen, session: Session) -> None:
         """A run that was not begun here is at work in one of our sessions of the gateway."""
-        if self.turns.has(run_id) or run_id in self._own_runs:
+        if self.turns.has(run_id := seen.run_id) or run_id in self._own_runs:
             return
         turn = self.turns.running_with_key(session.session_key)
         if turn is not None and turn.state is TurnState.PROBING:
-            self.carry_out(turn, turn.run_seen(run_id))
+            # Perhaps this turn's own work; only what the gateway can tell of is taken for it.
+            self.carry_out(turn, [] if seen.is_beginning else turn.run_seen(run_id))
         else:
             foreign = Turn.watched(
                 session.session_id,

@@ -313,7 +313,7 @@ class Bridge:
                 self._passage.link_lost()
             case ev.RunSeen():
                 for session in self._sessions.with_key(event.session_key, self._agent):
-                    self._prompting.run_seen(event.run_id, session)
+                    self._prompting.run_seen(event, session)
             case ev.PermissionAsked():
                 self._permission_asked(event)
             case ev.PermissionClosed() | ev.PermissionSettled() | ev.ApprovalsListed():

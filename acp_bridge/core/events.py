@@ -51,6 +51,9 @@ class RunSeen(NamedTuple):
 
     run_id: RunId
     session_key: SessionKey
+    is_beginning: bool = False
+    """Whether it has only begun: then it is told of again when it shows something. The gateway's
+    transcript may not know it yet."""
 
 
 class RunAccepted(NamedTuple):

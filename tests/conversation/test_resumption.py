@@ -33,6 +33,8 @@ async def test_the_rest_of_the_turn_is_shown_under_its_own_prompt(named: bool) -
         assert not answer.is_answered
         if not named:
             key = talk.commands(StartRun)[0].session_key
+            await talk.gateway.emit(ev.RunSeen(AGAIN, key, is_beginning=True))
+            assert len(talk.commands(ProbeRun)) == 1  # the gateway may not know it yet
             await talk.gateway.emit(ev.RunSeen(AGAIN, key))
         assert talk.commands(ProbeRun)[-1].run_id == AGAIN
         await talk.gateway.emit(ev.RunReported(AGAIN, ev.RunState.RUNNING, "two"))

@@ -78,7 +78,8 @@ async def test_a_link_that_breaks_anywhere_in_a_run_with_tools_loses_and_doubles
         # 2026.9.6 may list an approval that it is about to deny, as nobody was there to be asked.
         told = [text for text in notices(turn.updates) if "did not take the answer" not in text]
         assert told == []
-        assert [card.status for card in turn.tools] == statuses
+        # A question may come before the probe's answer, which tells of the tools before it.
+        assert sorted(card.status for card in turn.tools) == sorted(statuses)
         assert statuses.count("completed") <= len(editor.permissions) <= STEPS
         assert await taken(gateway, session, mark) == 1
         assert asked_model(model, mark) == STEPS + 1
@@ -87,7 +88,7 @@ async def test_a_link_that_breaks_anywhere_in_a_run_with_tools_loses_and_doubles
         again = await load(editor, session, tmp_path)
         assert prompts(again) == [prompt]
         assert said(again) == said(shown)
-        assert [card.status for card in tool_cards(again)] == statuses
+        assert [c.status for c in tool_cards(again)] == [c.status for c in tool_cards(shown)]
 
 
 async def test_an_answer_given_while_the_link_is_away_is_delivered_once(

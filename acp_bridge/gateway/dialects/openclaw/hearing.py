@@ -24,6 +24,8 @@ class Hearing:
     def __init__(self) -> None:
         self._tool_runs: set[RunId] = set()
         self._known_runs: set[RunId] = set()
+        self._begun_runs: set[RunId] = set()
+        """Of other clients; they have shown nothing yet."""
         self._told: dict[tuple[type, SessionKey], SessionChanged | OptionsChanged] = {}
         self._causes: dict[RunId, str] = {}
         """Errors of runs that have not ended yet."""
@@ -38,10 +40,15 @@ class Hearing:
             self._causes[error[0]] = error[1]
         events = event_to_events(frame)
         kept = [self._with_cause(frame, each) for each in events if self._is_new(frame, each)]
-        if (events or is_beginning(frame)) and (seen := run_seen(frame)):
-            if seen.run_id not in self._known_runs:
-                kept.insert(0, seen)
+        seen = run_seen(frame)
+        if seen is None or seen.run_id in self._known_runs:
+            return kept
+        if events:
             self._known_runs.add(seen.run_id)
+            kept.insert(0, seen)
+        elif is_beginning(frame) and seen.run_id not in self._begun_runs:
+            self._begun_runs.add(seen.run_id)
+            kept.insert(0, seen._replace(is_beginning=True))
         return kept
 
     def _is_new(self, frame: Event, event: GatewayEvent) -> bool:

@@ -234,10 +234,14 @@ def test_a_prompt_that_comes_while_the_gateway_winds_down_is_put_off(reason: str
 )
 def test_a_run_of_another_client_is_noticed_when_it_begins(frame: Event, expected: bool) -> None:
     frame.payload.update(runId="theirs", sessionKey=KEY)
-    seen = [ev.RunSeen(RunId("theirs"), KEY)] if expected else []
+    seen = ev.RunSeen(RunId("theirs"), KEY)
     hearing = Hearing()
-    assert hearing.events(frame) == seen
+    assert hearing.events(frame) == ([seen._replace(is_beginning=True)] if expected else [])
     assert hearing.events(frame) == []
+    delta = {"runId": "theirs", "sessionKey": KEY, "state": "delta", "deltaText": "hi"}
+    shows = Event("chat", delta)
+    assert hearing.events(shows)[0] == seen
+    assert seen not in hearing.events(shows)
 
 
 def test_an_approval_request_tells_all_that_a_person_needs() -> None:
