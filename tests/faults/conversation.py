@@ -21,7 +21,10 @@ from tests.support.fault_proxy import FaultProxy
 from tests.support.waits import scaled
 
 PATIENCE = scaled(12.0)
-"""Seconds of the wall until a prompt counts as unanswered."""
+"""Seconds of the wall until a prompt counts as unanswered, in quick time."""
+PIPED_PATIENCE = scaled(60.0)
+"""The same at the bridge's own pace: a question that is not answered takes 20 s, and so does the
+waiting for a restarted gateway that may go on with the work."""
 TICK = 5.0
 """The gateway's sign of life, in the bridge's seconds: twice of it without one is too long."""
 REST = scaled(3.0)
@@ -60,7 +63,8 @@ class Story:
 class _Session:
     """One session of the editor: prompts go one after the other."""
 
-    def __init__(self, editor: QuickEditor, session_id: str, story: Story) -> None:
+    def __init__(self, editor: QuickEditor, session_id: str, story: Story, patience: float) -> None:
+        self._patience = patience
         self._editor = editor
         self._id = session_id
         self._story = story
@@ -77,7 +81,7 @@ class _Session:
                 loop = asyncio.get_running_loop()
                 loop.call_later(plan.cancel_after, self._cancel, asked)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(self._patience):
                     asked.answer = await call
             asked.answered_at = time.monotonic()
 
@@ -113,8 +117,9 @@ def in_process() -> Bridge:
     return lambda url, home, seed: quick_bridge(url, ledger, home / f"state-{seed}", seed)
 
 
-async def hold(plan: Plan, bridge: Bridge | None = None) -> Story:
-    """Hold the conversation of a plan, and load its sessions once more."""
+async def hold(plan: Plan, bridge: Bridge | None = None, *, patience: float = PATIENCE) -> Story:
+    """Hold the conversation of a plan, and load its sessions once more. A prompt has ``patience``
+    seconds of the wall."""
     bridge = bridge or in_process()
     agent = Agent(plan.prompts)
     story = Story(plan, agent)
@@ -123,7 +128,7 @@ async def hold(plan: Plan, bridge: Bridge | None = None) -> Story:
             async with FaultProxy(gateway.url, plan.faults) as proxy:
                 async with bridge(proxy.url, Path(home), plan.seed) as editor:
                     restarts = asyncio.create_task(_restart(gateway, story))
-                    await _talk(editor, story)
+                    await _talk(editor, story, patience)
                     await restarts
                     proxy.heal()
                     await _rest(agent)
@@ -162,7 +167,7 @@ async def _restart(gateway: DemoGateway, story: Story) -> None:
         story.faults[f"restart {code}"] += 1
 
 
-async def _talk(editor: QuickEditor, story: Story) -> None:
+async def _talk(editor: QuickEditor, story: Story, patience: float) -> None:
     sessions: dict[str, _Session] = {}
     editor.on_permission = lambda message: sessions[message["params"]["sessionId"]].ask(message)
     plays = []
@@ -170,7 +175,7 @@ async def _talk(editor: QuickEditor, story: Story) -> None:
         async with asyncio.timeout(PATIENCE):
             answer = await editor.call("session/new", cwd="/w", mcpServers=[])
         session_id = answer["result"]["sessionId"]
-        sessions[session_id] = _Session(editor, session_id, story)
+        sessions[session_id] = _Session(editor, session_id, story, patience)
         prompts = [each for each in story.plan.prompts if each.session == number]
         plays.append(sessions[session_id].play(prompts))
     await asyncio.gather(*plays)

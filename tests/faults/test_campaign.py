@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tests.faults.campaign import campaign
-from tests.faults.conversation import hold
+from tests.faults.conversation import PIPED_PATIENCE, hold
 from tests.faults.judge import judge
 from tests.faults.plan import plan_of
 from tests.faults.rig import piped_bridge
@@ -33,7 +33,7 @@ def test_nothing_is_lost_doubled_or_left_unanswered(batch: int) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(1_000, 1_000 + PIPED))
 async def test_the_command_loses_nothing_either(seed: int) -> None:
-    story = await hold(plan_of(seed), piped_bridge)
+    story = await hold(plan_of(seed), piped_bridge, patience=PIPED_PATIENCE)
 
     assert judge(story, scale=1.0) == []
 
