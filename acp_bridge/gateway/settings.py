@@ -12,7 +12,6 @@ from acp_bridge.gateway.credentials import Credentials
 
 DEFAULT_PORT = 18789
 """The port of an OpenClaw gateway unless it is configured otherwise."""
-DEFAULT_URL = f"ws://127.0.0.1:{DEFAULT_PORT}"
 ACP_URL = "ws://127.0.0.1:42617/acp"
 """Where ZeroClaw listens unless it is configured otherwise."""
 

@@ -55,7 +55,6 @@ class AcpRun:
         self.rows: list[Json] = [store.user_row(message, now)]
         self.content = ""
         """The text of the last iteration, or of everything after a cancel."""
-        self.has_streamed = False
         self._patience = patience
         self._pace = pace
         self._task: asyncio.Task[None] | None = None
@@ -112,7 +111,6 @@ class AcpRun:
         """Say more."""
         self._said += chunk
         self.content += chunk
-        self.has_streamed = True
         self.update("agent_message_chunk", content={"type": "text", "text": chunk})
         await asyncio.sleep(0)
 
