@@ -43,7 +43,7 @@ from acp_bridge.core.sessions import (
     own_key,
     route,
 )
-from acp_bridge.core.transcript import Transcript
+from acp_bridge.core.transcript import UNSEEN_FOR, Transcript
 from acp_bridge.errors import (
     GatewayError,
     HistoryUnavailable,
@@ -62,9 +62,6 @@ log = logging.getLogger(__name__)
 LOAD_WAIT = 2.0
 """Seconds that a load waits for a gateway if the ledger has the session."""
 TRANSCRIPT_TIMEOUT = 10.0
-UNSEEN_MS = 1_800_000
-"""Milliseconds after its last word in which a run may still be at work at a gateway that does not
-tell; as long as such a gateway's dialect looks for its end."""
 
 OFFLINE = (
     "(This history comes from the ledger: the gateway cannot be reached. You can read; a prompt"
@@ -369,7 +366,7 @@ class Opener:
         name, or cannot be asked; or does not tell, and its last word (ms) is not long ago."""
         if transcript is None or there == transcript.running or self._is_here(run_id):
             return True
-        return transcript.is_nameless and self._now_ms() - last < UNSEEN_MS
+        return transcript.is_nameless and self._now_ms() - last < UNSEEN_FOR * 1000
 
     def _is_here(self, run_id: RunId) -> bool:
         return self._prompting.turns.has(run_id)

@@ -72,7 +72,6 @@ class RunDeferred(NamedTuple):
     """
 
     run_id: RunId
-    other_run_id: RunId | None = None
 
 
 class RunRefused(NamedTuple):

@@ -259,15 +259,18 @@ class Turn(TurnBase):
             return []  # of the run before the gateway's restart, or of somebody else's after it
         if self._is_certain_to_go_on(event):
             event = event._replace(state=ev.RunState.RUNNING)
-        if event.state is ev.RunState.UNTOLD and self._may_ask_again():
-            return self._ask_again()
+        if (event.is_partial or event.state is ev.RunState.UNTOLD) and self._may_ask_again():
+            # An end without what led to it is kept for the next answer.
+            self._early_end = self._early_end or endings.reported_end(event)
+            if self._early_end is not None or event.state is ev.RunState.UNTOLD:
+                return self._ask_again()
         self._probes = 0
         effects = self._view.missed(event.parts, event.snapshot)
         if self._early_news or self._early_end is not None:
             effects += self._view.caught_up(event.snapshot) + self._show_early_news()
         if (end := self._early_end) is not None:
-            end = endings.without_record(end) if event.is_partial else end
-            return effects + self._run_ended(end)
+            is_partial = event.is_partial or event.state is ev.RunState.UNTOLD
+            return effects + self._run_ended(end, is_partial=is_partial)
         return effects + self._believe(event)
 
     def _believe(self, event: ev.RunReported) -> list[fx.Effect]:
@@ -371,7 +374,7 @@ class Turn(TurnBase):
                 return self._unacknowledged()
             case fx.DeadlineKind.PROBE if self._early_end is not None:
                 self._probes = 0
-                return self._run_ended(endings.without_record(self._early_end))
+                return self._run_ended(self._early_end, is_partial=True)
             case (
                 fx.DeadlineKind.RECONNECT
                 | fx.DeadlineKind.PROBE

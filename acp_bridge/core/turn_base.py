@@ -180,7 +180,7 @@ class TurnBase:
             return effects + self._settle(fx.Reject(how.error))
         return effects + self._settle(fx.Answer(how.stop_reason or "end_turn"))
 
-    def _run_ended(self, event: ev.RunEnded) -> list[fx.Effect]:
+    def _run_ended(self, event: ev.RunEnded, *, is_partial: bool = False) -> list[fx.Effect]:
         if self._is_probed and self.state is not TurnState.CANCELLING:
             if self._early_end is not None:
                 return []
@@ -190,9 +190,8 @@ class TurnBase:
         effects = self._view.thought(event.thought) if event.thought is not None else []
         # 2026.6.11 keeps a failed run until its second end, and a stopped one for a moment.
         self._winds_down = event.kind is not ev.EndKind.FINISHED
-        return effects + self._end(
-            endings.ending(event), not self._winds_down, snapshot=event.snapshot
-        )
+        how = endings.ending(event, is_partial=is_partial)
+        return effects + self._end(how, not self._winds_down, snapshot=event.snapshot)
 
     def _abort_answered(self, event: ev.AbortAnswered) -> list[fx.Effect]:
         self._is_abort_under_way = False

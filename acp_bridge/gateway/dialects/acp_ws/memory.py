@@ -9,16 +9,12 @@ with the same prompt.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from acp_bridge.core.events import RunReported
 from acp_bridge.core.parts import without_time
-from acp_bridge.core.transcript import PastTurn, Transcript
+from acp_bridge.core.transcript import UNSEEN_FOR, PastTurn, Transcript
 from acp_bridge.ids import Json, RunId, SessionKey
-
-PATIENCE: Final = 1_800.0
-"""Seconds after which an orphan that was never seen to end is given up: the gateway has stored
-nothing of it by then, and may never do so."""
 
 
 class Flight(NamedTuple):
@@ -72,7 +68,7 @@ class Memory:
         late = [
             (key, orphan)
             for key, orphan in self.orphans.items()
-            if orphan.lost_at is not None and now - orphan.lost_at >= PATIENCE
+            if orphan.lost_at is not None and now - orphan.lost_at >= UNSEEN_FOR
         ]
         for key, _ in late:
             del self.orphans[key]

@@ -66,7 +66,7 @@ def ack_to_event(command: StartRun, payload: Json) -> GatewayEvent | None:
         # A stop command, which starts no run and gets no event (measured: "/stop" when idle).
         return RunAnsweredAtOnce(command.run_id, _stopped(payload))
     if run_id is not None and run_id != command.run_id:
-        return RunDeferred(command.run_id, RunId(run_id))
+        return RunDeferred(command.run_id)
     if status == "ok":
         return None
     if status in {"timeout", "error"}:

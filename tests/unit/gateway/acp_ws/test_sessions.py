@@ -6,9 +6,9 @@ import pytest
 
 from acp_bridge.core import commands as cmd
 from acp_bridge.core import events as ev
-from acp_bridge.core.transcript import SaidText, Transcript, UsedTool
+from acp_bridge.core.transcript import UNSEEN_FOR, SaidText, Transcript, UsedTool
 from acp_bridge.errors import GatewayRefused, GatewayTimeout, SessionBusy, SessionNotFound
-from acp_bridge.gateway.dialects.acp_ws.memory import PATIENCE, Memory
+from acp_bridge.gateway.dialects.acp_ws.memory import Memory
 from acp_bridge.gateway.dialects.acp_ws.sessions import LOOKS
 from acp_bridge.ids import Json, SessionKey, ToolCallId
 from tests.support.acp_dialect import PLAIN, R1, R2, S1, ZEROCLAW, Played, chunk, start, stored
@@ -237,7 +237,7 @@ def test_a_run_is_given_up_when_the_gateways_own_patience_must_be_over() -> None
     play.send(cmd.ProbeRun(R1, S1))
     replayed(play)
     play.answer("session/close", {})
-    assert ev.RunReported(R1, ev.RunState.UNKNOWN) in play.tick(PATIENCE)
+    assert ev.RunReported(R1, ev.RunState.UNKNOWN) in play.tick(UNSEEN_FOR)
     assert play.memory.orphans == {}
     play.tick()
     assert play.methods().count("session/load") == 1
