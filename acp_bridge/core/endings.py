@@ -26,7 +26,7 @@ from acp_bridge.errors import (
     RunFailed,
     to_jsonrpc,
 )
-from acp_bridge.ids import Json
+from acp_bridge.ids import NOTHING, Json
 from acp_bridge.wire.content import cut_middle
 
 NO_REPLY: Final = "(The agent ended its turn without a reply.)"
@@ -93,6 +93,8 @@ class Ending(NamedTuple):
     stop_reason: str | None
     error: BridgeError | None
     notice: str | None
+    extras: Json = NOTHING
+    """What else the gateway says for the editor."""
 
 
 def outcome(answer: Answer | Reject) -> Json:
@@ -106,9 +108,10 @@ def ending(event: RunEnded) -> Ending:
     """The ending for the terminal event of a run."""
     match event.kind:
         case EndKind.FINISHED:
-            return Ending(_stop_reason(event.stop_reason), None, _text(event.error))
+            reason = _stop_reason(event.stop_reason)
+            return Ending(reason, None, _text(event.error), event.extras)
         case EndKind.ABORTED:
-            return Ending("cancelled", None, _text(event.error))
+            return Ending("cancelled", None, _text(event.error), event.extras)
         case EndKind.FAILED:
             return _failed(event)
         case _:

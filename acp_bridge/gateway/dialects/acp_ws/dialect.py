@@ -69,6 +69,8 @@ INITIALIZE_TIMEOUT: Final = 15.0
 """Seconds for the answer to ``initialize``."""
 _PERMISSION: Final = "session/request_permission"
 _TRIMMED: Final = "_zeroclaw/history_trimmed"
+_OURS: Final = ("sessionId", "stopReason")
+"""Members of a prompt's answer that the bridge says itself."""
 
 
 @dataclass(slots=True)
@@ -224,9 +226,11 @@ class AcpDialect:
     def _updated(self, key: SessionKey | None, update: Json) -> None:
         if key is None or not isinstance(update.get("sessionUpdate"), str):
             self._outgoing.emit(Unreadable("an update without a session or a kind"))
-        elif self._seats.takes(key, update):
-            pass
-        elif key in self._runs and self._runs[key].is_sent:
+            return
+        if self._seats.takes(key, update):
+            return
+        self._seats.noted(key, update)
+        if key in self._runs and self._runs[key].is_sent:
             self._outgoing.emit(*self._runs[key].updates.events(update))
         else:
             self._outgoing.emit(SessionUpdated(key, _mended(update)))
@@ -236,7 +240,7 @@ class AcpDialect:
     def _start(self, command: StartRun) -> None:
         blocks = command.blocks or (text_block(command.message),)
         parts = prompt_to_parts(blocks, self._traits.takes)
-        check_size({"prompt": parts})
+        check_size({**command.extras, "prompt": parts})
         run = _Run(command, parts, RunUpdates(command.run_id))
         self._runs[command.session_key] = run
         self._memory.waiting.add(command.run_id)
@@ -256,7 +260,7 @@ class AcpDialect:
         flight = Flight(run_id, stored_as(run.parts), self._memory.stored.get(key))
         self._memory.flying[key] = flight
         run.is_sent = True
-        params: Json = {"sessionId": key, "prompt": [*run.parts]}
+        params: Json = {**run.command.extras, "sessionId": key, "prompt": [*run.parts]}
         self._outgoing.request(
             "session/prompt", params, partial(self._prompt_answered, run), timeout=None
         )
@@ -272,14 +276,16 @@ class AcpDialect:
         reason, content = result.get("stopReason"), result.get("content")
         del self._runs[key]
         self._memory.ended(key, is_stored=reason == "end_turn")
+        extras = {name: value for name, value in result.items() if name not in _OURS}
         if reason == "cancelled":
-            self._outgoing.emit(RunEnded(run_id, EndKind.ABORTED, stop_reason="cancelled"))
+            end = RunEnded(run_id, EndKind.ABORTED, stop_reason="cancelled", extras=extras)
+            self._outgoing.emit(end)
             return
         # An answer from a cache is not streamed; what was streamed may be more than the content.
         unseen = content if isinstance(content, str) and not run.updates.has_text else None
         reason = reason if isinstance(reason, str) else None
         ended = RunEnded(run_id, EndKind.FINISHED, snapshot=unseen or None, stop_reason=reason)
-        self._outgoing.emit(ended)
+        self._outgoing.emit(ended._replace(extras=extras))
 
     def _prompt_refused(self, run: _Run, error: Json) -> None:
         key, run_id = run.command.session_key, run.command.run_id

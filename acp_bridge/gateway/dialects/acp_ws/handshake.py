@@ -6,6 +6,7 @@ import math
 from typing import Any, Final, NamedTuple
 
 from acp_bridge.core.events import Hello
+from acp_bridge.core.offers import Offers
 from acp_bridge.core.parts import ZEROCLAW, Takes
 from acp_bridge.errors import HandshakeRefused, VersionMismatch
 from acp_bridge.gateway.dialects.acp_ws.refusals import sentence
@@ -79,7 +80,7 @@ def read_hello(result: Any, opening: Opening) -> tuple[Hello, Traits]:
     is_zeroclaw = isinstance(limits, dict) or str(name).startswith(_ZEROCLAW)
     takes = Takes(image=prompts.get("image") is True, audio=prompts.get("audio") is True)
     traits = Traits(
-        takes=ZEROCLAW if is_zeroclaw else takes,
+        takes=ZEROCLAW._replace(image=takes.image, audio=takes.audio) if is_zeroclaw else takes,
         can_load=can.get("loadSession") is True,
         can_resume=isinstance(sessions.get("resume"), dict),
         can_close=isinstance(sessions.get("close"), dict) or is_zeroclaw,
@@ -98,8 +99,22 @@ def read_hello(result: Any, opening: Opening) -> tuple[Hello, Traits]:
         tick_interval=math.inf,  # it never speaks by itself; the transport's pings tell
         default_agent=None,
         makes_sessions=True,
+        offers=_offers(result, traits),
     )
     return hello, traits
+
+
+def _offers(result: Json, traits: Traits) -> Offers:
+    """ACP: stdio is no option, an agent has to take it. ZeroClaw (0.8.4) takes no servers at all:
+    it drops them unsaid."""
+    servers = as_object(as_object(result.get("agentCapabilities")).get("mcpCapabilities"))
+    named = {"stdio"} | {name for name in ("http", "sse") if servers.get(name) is True}
+    kinds = {"image": traits.takes.image, "audio": traits.takes.audio}
+    return Offers(
+        frozenset(kind for kind, is_taken in kinds.items() if is_taken),
+        frozenset() if traits.is_zeroclaw else frozenset(named),
+        as_object(result.get("_meta")),
+    )
 
 
 def as_object(value: Any) -> Json:

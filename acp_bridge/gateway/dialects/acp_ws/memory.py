@@ -45,8 +45,9 @@ class Memory:
         """The runs of the present connection."""
         self.orphans: dict[SessionKey, Flight] = {}
         """Runs that may go on unseen; at most one a session."""
-        self.directories: dict[SessionKey, str] = {}
-        """The working directory of sessions that were made here."""
+        self.openings: dict[SessionKey, Json] = {}
+        """What the editor said of a session when it opened it, as the parameters with which it is
+        restored; they may hold secrets."""
         self.reports: dict[RunId, RunReported] = {}
         """What became of orphans that nobody has asked for yet."""
         self.unsent: set[RunId] = set()

@@ -19,7 +19,7 @@ from acp_bridge.core.events import RunReported, RunState
 from acp_bridge.core.transcript import Transcript
 from acp_bridge.errors import BridgeError, GatewayTimeout, SessionBusy, SessionNotFound
 from acp_bridge.gateway.dialects.acp_ws import history
-from acp_bridge.gateway.dialects.acp_ws.handshake import Traits
+from acp_bridge.gateway.dialects.acp_ws.handshake import Traits, as_object
 from acp_bridge.gateway.dialects.acp_ws.memory import Flight, Memory, can_be_found, find_turn
 from acp_bridge.gateway.dialects.acp_ws.outgoing import Outgoing
 from acp_bridge.gateway.dialects.acp_ws.refusals import (
@@ -58,6 +58,8 @@ class Seat:
     is_trimmed: bool = False
     transcript: Transcript | None = None
     """Of its restoration, as long as nothing was added to it."""
+    extras: Json = field(default_factory=dict)
+    """What the gateway's answer says for the editor, as it holds now."""
     used: int = 0
 
 
@@ -78,10 +80,20 @@ class Seats:
 
     # --- using ---------------------------------------------------------------------------
 
-    def opened(self, key: SessionKey) -> None:
+    def opened(self, key: SessionKey, extras: Json) -> None:
         """The gateway has just made this session."""
         self._memory.stored[key] = 0
-        self._seats[key] = Seat(State.READY)
+        self._seats[key] = Seat(State.READY, extras=dict(extras))
+
+    def noted(self, key: SessionKey, update: Json) -> None:
+        """Modes and options are told with an opening, and what has changed since."""
+        seat, kind = self._seats.get(key), update.get("sessionUpdate")
+        modes = seat.extras.get("modes") if seat is not None else None
+        if seat is not None and kind == "config_option_update":
+            seat.extras["configOptions"] = update.get("configOptions")
+        elif seat is not None and kind == "current_mode_update" and isinstance(modes, dict):
+            current = update.get("currentModeId")
+            seat.extras["modes"] = {**modes, "currentModeId": current}
 
     def ready(self, key: SessionKey) -> Seat | None:
         """The session, if it can be used at once."""
@@ -208,9 +220,10 @@ class Seats:
         is_look = key not in memory.stored or key in memory.orphans
         loads = traits.can_load and (is_look or not traits.can_resume)
         seat.replay.clear()
-        params = {"sessionId": key, "cwd": memory.directories.get(key, "/"), "mcpServers": []}
+        opening = memory.openings.get(key, {"cwd": "/", "mcpServers": []})
         method = "session/load" if loads else "session/resume"
         on_answer = partial(self._restored, key, method)
+        params = {**opening, "sessionId": key}
         self._outgoing.request(method, params, on_answer, timeout=RESTORE_TIMEOUT)
 
     def _restored(self, key: SessionKey, method: str, result: Any, error: Json | None) -> None:
@@ -228,6 +241,7 @@ class Seats:
         if method == "session/load" and error is None:
             seat.transcript = history.read_transcript(seat.replay, is_whole=not seat.is_trimmed)
         seat.replay.clear()
+        seat.extras = dict(as_object(result))
         seat.state = State.READY
         orphan = self._memory.orphans.get(key)
         if orphan is not None and not self._is_settled(key, orphan, seat.transcript):

@@ -101,7 +101,8 @@ def test_a_turn_is_sent_shown_and_ended() -> None:
     assert play.update(chunk("Hm", "agent_thought_chunk")) == [ev.ThoughtProgress(R1, "Hm", None)]
     assert play.update(chunk("hello", "user_message_chunk")) == []
     ended = play.answer("session/prompt", {"stopReason": "end_turn", "content": "Hi"})
-    assert ended == [ev.RunEnded(R1, ev.EndKind.FINISHED, stop_reason="end_turn")]
+    extras = {"content": "Hi"}
+    assert ended == [ev.RunEnded(R1, ev.EndKind.FINISHED, stop_reason="end_turn", extras=extras)]
     assert play.memory.stored[S1] == 1
 
 
@@ -119,7 +120,7 @@ def test_a_cancel_is_sent_until_the_turn_has_ended() -> None:
     play.send(cmd.AbortRun(R1, S1))
     play.tick()
     assert play.methods().count("session/cancel") == 2
-    ended = play.answer("session/prompt", {"stopReason": "cancelled", "content": "[cancelled]"})
+    ended = play.answer("session/prompt", {"stopReason": "cancelled", "sessionId": S1})
     assert ended == [ev.RunEnded(R1, ev.EndKind.ABORTED, stop_reason="cancelled")]
     play.tick()
     assert play.methods().count("session/cancel") == 2
@@ -331,12 +332,14 @@ def test_calls_before_the_hello_are_unreadable() -> None:
 
 def test_a_session_is_made_for_an_agent_in_a_directory() -> None:
     play = Played().hello()
-    play.send(cmd.OpenSession("/work", "main", {"a": 1}), 1)
+    server = {"name": "files", "command": "/bin/files"}
+    play.send(cmd.OpenSession("/work", "main", (server,), {"_meta": {"a": 1}, "x": 2}), 1)
     assert play.request("session/new")["params"] == {
         "cwd": "/work",
-        "mcpServers": [],
+        "mcpServers": [server],
         "agentAlias": "main",
         "_meta": {"a": 1},
+        "x": 2,
     }
     play.answer("session/new", {})
     assert isinstance(play.results[1], GatewayRefused)
