@@ -6,7 +6,6 @@ and gives its requests ids of its own. What lasts longer than a connection is in
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -38,7 +37,7 @@ from acp_bridge.core.events import (
     SessionUpdated,
     Unreadable,
 )
-from acp_bridge.core.parts import prompt_to_parts, stored_as
+from acp_bridge.core.parts import StoredPrompt, prompt_to_parts, stored_as
 from acp_bridge.errors import BridgeError, GatewayTimeout, LocalProtocolError
 from acp_bridge.gateway.dialects.acp_ws.handshake import (
     Opening,
@@ -327,9 +326,9 @@ class AcpDialect:
         if run is not None and run.command.run_id == command.run_id:
             self._outgoing.emit(RunReported(command.run_id, RunState.RUNNING))
         else:
-            self._seats.probe(command.run_id, command.session_key, self._pattern(command.blocks))
+            self._seats.probe(command.run_id, command.session_key, self._stored(command.blocks))
 
-    def _pattern(self, blocks: tuple[Any, ...]) -> re.Pattern[str] | None:
+    def _stored(self, blocks: tuple[Any, ...]) -> StoredPrompt | None:
         try:
             return stored_as(prompt_to_parts(blocks, self._traits.takes)) if blocks else None
         except BridgeError:

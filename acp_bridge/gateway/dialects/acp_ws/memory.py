@@ -8,11 +8,10 @@ with the same prompt.
 
 from __future__ import annotations
 
-import re
 from typing import Final, NamedTuple
 
 from acp_bridge.core.events import RunReported
-from acp_bridge.core.parts import without_time
+from acp_bridge.core.parts import StoredPrompt, without_time
 from acp_bridge.core.transcript import PastTurn, Transcript
 from acp_bridge.ids import Json, RunId, SessionKey
 
@@ -25,8 +24,8 @@ class Flight(NamedTuple):
     """A run that was sent over some connection."""
 
     run_id: RunId
-    stored_as: re.Pattern[str]
-    """Matches its prompt in the gateway's store."""
+    stored_as: StoredPrompt
+    """Its prompt in the gateway's store."""
     stored_before: int | None
     """How many turns of the session were stored before it; None if nobody has looked."""
     lost_at: float | None = None
@@ -93,5 +92,5 @@ def find_turn(orphan: Flight, transcript: Transcript) -> PastTurn | None:
         return None
     turns = transcript.turns
     fresh = turns[orphan.stored_before or 0 :]
-    found = [t for t in fresh if orphan.stored_as.fullmatch(without_time(t.prompt))]
+    found = [t for t in fresh if orphan.stored_as.matches(without_time(t.prompt))]
     return found[-1] if found else None

@@ -8,7 +8,6 @@ session is only looked into and closed again, so that no second agent writes its
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,6 +15,7 @@ from functools import partial
 from typing import Any, Final
 
 from acp_bridge.core.events import RunReported, RunState
+from acp_bridge.core.parts import StoredPrompt
 from acp_bridge.core.transcript import Transcript
 from acp_bridge.errors import BridgeError, GatewayTimeout, SessionBusy, SessionNotFound
 from acp_bridge.gateway.dialects.acp_ws import history
@@ -172,7 +172,7 @@ class Seats:
         for key in list(self._memory.orphans):
             self.attach(key, _nothing)
 
-    def probe(self, run_id: RunId, key: SessionKey, prompt: re.Pattern[str] | None) -> None:
+    def probe(self, run_id: RunId, key: SessionKey, prompt: StoredPrompt | None) -> None:
         """Report what became of a run of an earlier connection, now and when it changes.
 
         ``prompt`` matches the run's in the store. A run of an earlier process may be an orphan too:
