@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
-from acp_bridge.demo.acp import AcpDemoGateway
+from acp_bridge.demo.acp import AcpDemoGateway, AcpRun
 from acp_bridge.ids import Json
 from tests.e2e.conftest import Start
 from tests.support.telling_agent import META, MODES, SESSION, TellingAgent, telling_agent
@@ -119,6 +120,59 @@ async def test_what_an_agent_does_not_take_is_refused_by_name(
         assert "prompt[1].type" in error.message
         assert kind in error.message
         assert "session/prompt" not in agent.calls
+
+
+@pytest.mark.parametrize(
+    ("method", "number", "code", "said"),
+    [
+        ("session/prompt", -32603, "gateway_refused", "Upgrade the gateway"),
+        ("session/set_mode", -32601, "method_not_found", "without this part"),
+        ("_vendor/x", -32601, "method_not_found", "without this part"),
+    ],
+)
+async def test_what_the_gateway_does_not_know_is_explained(
+    acp: Start, home: Path, method: str, number: int, code: str, said: str
+) -> None:
+    async with telling_agent() as agent, acp(agent.url) as editor:
+        agent.unknown.add(method)
+        session = await editor.open(home)
+        params = {"sessionId": session, "modeId": "x", "prompt": [{"type": "text", "text": "x"}]}
+        error = await editor.call(method, params).error()
+        assert (error.code, error.data["code"]) == (number, code)
+        assert method in error.message
+        assert said in error.data["hint"]
+
+
+async def test_a_session_is_restored_in_the_other_way_if_one_is_not_known(
+    acp: Start, home: Path
+) -> None:
+    async with telling_agent() as agent:
+        async with acp(agent.url) as editor:
+            session = await editor.open(home)
+        agent.unknown.add("session/load")
+        async with acp(agent.url) as editor:
+            await editor.initialize()
+            params = {"sessionId": session, "cwd": str(home), "mcpServers": []}
+            assert (await editor.call("session/resume", params).result())["modes"] == MODES
+            assert await editor.prompt(session, "x") == "end_turn"
+        assert len(agent.calls["session/resume"]) == 1
+
+
+async def test_a_cancel_with_an_id_is_refused_and_cancels_nothing(acp: Start, home: Path) -> None:
+    async def wait(run: AcpRun) -> None:
+        await run.text("begun")
+        await asyncio.Event().wait()
+
+    async with AcpDemoGateway(wait, pace=0) as gateway, acp(gateway) as editor:
+        session = await editor.open(home)
+        turn = editor.prompt(session, "x")
+        await turn.shows("begun")
+        error = await editor.call("session/cancel", {"sessionId": session}).error()
+        assert error.code == -32601
+        assert "without an id" in error.data["hint"]
+        assert gateway.methods().count("session/cancel") == 0
+        editor.cancel(session)
+        assert await turn == "cancelled"
 
 
 async def test_mcp_servers_that_a_gateway_would_drop_unsaid_are_not_sent_and_told(

@@ -9,7 +9,7 @@ from acp_bridge.core.events import Hello
 from acp_bridge.core.offers import Offers
 from acp_bridge.core.parts import ZEROCLAW, Takes
 from acp_bridge.errors import HandshakeRefused, VersionMismatch
-from acp_bridge.gateway.dialects.acp_ws.refusals import sentence
+from acp_bridge.gateway.dialects.acp_ws.refusals import METHOD_NOT_FOUND, number, sentence
 from acp_bridge.gateway.scopes import ADMIN, APPROVALS, READ, WRITE
 from acp_bridge.ids import Generation, Json
 from acp_bridge.wire.acp import PROTOCOL_VERSION
@@ -47,6 +47,12 @@ class Traits(NamedTuple):
     question_seconds: float | None = None
     """How long it waits for the answer to an approval."""
 
+    def without(self, method: str) -> Traits:
+        """The traits of a gateway that has announced this way to restore and does not know it."""
+        if method == "session/load":
+            return self._replace(can_load=False)
+        return self._replace(can_resume=False)
+
 
 def initialize_params(opening: Opening, capabilities: Json) -> Json:
     """The params of ``initialize``; ``capabilities`` are the editor's own."""
@@ -59,6 +65,12 @@ def initialize_params(opening: Opening, capabilities: Json) -> Json:
 
 def refused(error: Json, opening: Opening) -> HandshakeRefused:
     """The error for a refused ``initialize``."""
+    if number(error) == METHOD_NOT_FOUND:
+        return HandshakeRefused(
+            f"What answers at {opening.url} does not know initialize, with which ACP begins.",
+            hint="It speaks another protocol: check the address (--gateway-url), or name its kind"
+            " (--gateway-kind).",
+        )
     return HandshakeRefused(
         f"The gateway at {opening.url} refused to begin: {sentence(error)}",
         hint="See the gateway's log; does it speak ACP at this address?",

@@ -24,6 +24,7 @@ from acp_bridge.gateway.dialects.acp_ws.memory import Flight, Memory, can_be_fou
 from acp_bridge.gateway.dialects.acp_ws.outgoing import Outgoing
 from acp_bridge.gateway.dialects.acp_ws.refusals import (
     INVALID_PARAMS,
+    METHOD_NOT_FOUND,
     SESSION_LIMIT,
     number,
     request_refusal,
@@ -231,6 +232,10 @@ class Seats:
         is_zeroclaw = self.traits.is_zeroclaw
         if result is None and error is None:
             self._failed(key, GatewayTimeout())
+            return
+        if error is not None and number(error) == METHOD_NOT_FOUND:
+            self.traits = self.traits.without(method)
+            self._restore(key, seat)  # in the other way, if there is one
             return
         is_active = error is not None and is_zeroclaw and number(error) == INVALID_PARAMS
         if error is not None and not is_active:

@@ -73,6 +73,12 @@ def test_a_refused_or_unanswered_initialize_ends_the_connection() -> None:
         Played().tick(15)
 
 
+def test_what_does_not_know_initialize_speaks_another_protocol() -> None:
+    with pytest.raises(HandshakeRefused, match="does not know initialize") as caught:
+        Played().refuse("initialize", -32601, "no")
+    assert "--gateway-kind" in (caught.value.hint or "")
+
+
 def test_nothing_may_be_sent_before_the_hello() -> None:
     with pytest.raises(LocalProtocolError):
         Played().send(start())
@@ -143,7 +149,7 @@ def test_there_is_nothing_to_cancel_of_an_unknown_run_or_one_that_waits() -> Non
         (-32002, SessionBusy),
         (-32001, GatewayRefused),
         (-32602, InvalidParams),
-        (-32601, UnknownMethod),
+        (-32601, GatewayRefused),
         (-1, GatewayRefused),
     ],
 )
