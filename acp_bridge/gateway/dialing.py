@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from acp_bridge.errors import GatewayError
 from acp_bridge.gateway.approach import AcpApproach, Approach, Attempt, OpenClawApproach
-from acp_bridge.gateway.detection import ACP, OPENCLAW, Choice, choose, greeting
+from acp_bridge.gateway.detection import ACP, ASKING, OPENCLAW, Choice, choose, greeting, selected
 from acp_bridge.gateway.settings import GatewaySettings
-from acp_bridge.gateway.transport import PLAIN, Transport
+from acp_bridge.gateway.transport import PLAIN, Transport, Upgrade
 from acp_bridge.ids import Generation, Json
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,11 @@ class Dialer:
         """Open a connection. Raises the ``GatewayError`` that prevents it."""
         if self._choice is not None:
             return await self._dial_as(self._choice, generation)
-        dialed = await self._dial_as(Choice(OPENCLAW, "the gateway spoke first"), generation)
+        first = Choice(OPENCLAW, "the gateway spoke first")
+        dialed = await self._dial_as(first, generation, ASKING)
+        if (choice := selected(dialed.transport)) is not None:
+            await dialed.transport.close(1000, "")
+            return await self._dial_as(choice, generation)
         greeted = await greeting(dialed.transport, self._sleep)
         if greeted is not None:
             return dialed._replace(transport=greeted)
@@ -68,10 +72,13 @@ class Dialer:
             fields = {"kind": kind, "reason": reason}
             log.info("the kind of the gateway is known", extra={"fields": fields})
 
-    async def _dial_as(self, choice: Choice, generation: Generation) -> Dialed:
+    async def _dial_as(
+        self, choice: Choice, generation: Generation, upgrade: Upgrade | None = None
+    ) -> Dialed:
         attempt = self._approaches[choice.kind].attempt(generation)
-        upgrade = (attempt.upgrade,) if attempt.upgrade != PLAIN else ()
+        upgrade = upgrade or attempt.upgrade
+        given = (upgrade,) if upgrade != PLAIN else ()
         try:
-            return Dialed(attempt, await self._connect(self._url, *upgrade), choice)
+            return Dialed(attempt, await self._connect(self._url, *given), choice)
         except GatewayError as error:
             raise attempt.explained(error) from None
