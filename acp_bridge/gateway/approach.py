@@ -26,6 +26,7 @@ from acp_bridge.gateway.dialects.acp_ws.dialect import AcpDialect
 from acp_bridge.gateway.dialects.acp_ws.memory import Memory
 from acp_bridge.gateway.dialects.openclaw.dialect import OpenClawDialect
 from acp_bridge.gateway.dialects.openclaw.opening import Opening
+from acp_bridge.gateway.first_pairing import FirstPairing
 from acp_bridge.gateway.port import Dialect
 from acp_bridge.gateway.secret import AuthMaterial
 from acp_bridge.gateway.settings import GatewaySettings
@@ -60,6 +61,10 @@ class Attempt(Protocol):
     def refused(self, error: HandshakeRefused) -> bool:
         """The gateway refused us; whether another attempt at once, with another credential, makes
         sense."""
+
+    async def mended(self, error: GatewayError) -> bool:
+        """The connection could not be opened; whether that was mended, so that another one at once
+        makes sense."""
 
     def explained(self, error: GatewayError) -> GatewayError:
         """The error in words that fit this kind of gateway."""
@@ -113,6 +118,9 @@ class _OpenClawAttempt:
     def refused(self, error: HandshakeRefused) -> bool:
         return self._access.refused(self._opening, error)
 
+    async def mended(self, error: GatewayError) -> bool:
+        return False
+
     def explained(self, error: GatewayError) -> GatewayError:
         return error
 
@@ -125,6 +133,7 @@ class AcpApproach:
     def __init__(self, settings: GatewaySettings) -> None:
         self._settings = settings
         self._memory = Memory()
+        self._first_pairing = FirstPairing(settings)
 
     def announce(self, capabilities: Json) -> None:
         """What the editor can do, from now on."""
@@ -136,7 +145,7 @@ class AcpApproach:
         except ConfigError as error:
             raise CredentialsUnusable(error.message, hint=error.hint or _MEND) from None
         named = handshake.Opening(self._settings.url, generation, __version__)
-        return _AcpAttempt(self._settings, self._memory, named, material)
+        return _AcpAttempt(self._settings, self._memory, named, material, self._first_pairing)
 
 
 @dataclass(slots=True)
@@ -145,6 +154,7 @@ class _AcpAttempt:
     _memory: Memory
     _opening: handshake.Opening
     _material: AuthMaterial
+    _first_pairing: FirstPairing
 
     @property
     def generation(self) -> Generation:
@@ -179,6 +189,11 @@ class _AcpAttempt:
 
     def refused(self, error: HandshakeRefused) -> bool:
         return False
+
+    async def mended(self, error: GatewayError) -> bool:
+        if error.data.get("httpStatus") != 401:
+            return False
+        return await self._first_pairing.take(self._material.token)
 
     def explained(self, error: GatewayError) -> GatewayError:
         status = error.data.get("httpStatus")

@@ -76,9 +76,18 @@ class Dialer:
         self, choice: Choice, generation: Generation, upgrade: Upgrade | None = None
     ) -> Dialed:
         attempt = self._approaches[choice.kind].attempt(generation)
-        upgrade = upgrade or attempt.upgrade
-        given = (upgrade,) if upgrade != PLAIN else ()
         try:
-            return Dialed(attempt, await self._connect(self._url, *given), choice)
+            return await self._open(attempt, choice, upgrade)
+        except GatewayError as error:
+            if not await attempt.mended(error):
+                raise attempt.explained(error) from None
+        attempt = self._approaches[choice.kind].attempt(generation)
+        try:
+            return await self._open(attempt, choice, upgrade)
         except GatewayError as error:
             raise attempt.explained(error) from None
+
+    async def _open(self, attempt: Attempt, choice: Choice, upgrade: Upgrade | None) -> Dialed:
+        upgrade = upgrade or attempt.upgrade
+        given = (upgrade,) if upgrade != PLAIN else ()
+        return Dialed(attempt, await self._connect(self._url, *given), choice)

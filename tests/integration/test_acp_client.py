@@ -248,7 +248,11 @@ async def test_a_server_that_takes_the_first_subprotocol_has_said_nothing_by_tha
     heard: asyncio.Queue[tuple[str | None, str]] = asyncio.Queue()
 
     async def speak_first(socket: ServerConnection) -> None:
-        challenge = {"type": "event", "event": "connect.challenge", "payload": {"nonce": "n", "ts": 1}}
+        challenge = {
+            "type": "event",
+            "event": "connect.challenge",
+            "payload": {"nonce": "n", "ts": 1},
+        }
         await socket.send(json.dumps(challenge))
         heard.put_nowait((socket.subprotocol, json.loads(await socket.recv())["method"]))
         await socket.wait_closed()

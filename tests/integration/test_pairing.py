@@ -52,7 +52,9 @@ def test_pairing_is_behind_the_prefix_of_the_url(server: PairingServer) -> None:
         (429, {"error": "x", "retry_after": 300}, GatewayRefused, "300 s"),
         (429, {}, GatewayRefused, "some minutes"),
         (500, {}, GatewayRefused, "log"),
-        (302, {}, GatewayRefused, "log"),
+        (302, {}, GatewayUnreachable, "--gateway-url"),
+        (405, {}, GatewayUnreachable, "path_prefix"),
+        (429, {"retry_after": True}, GatewayRefused, "some minutes"),
         (200, {"paired": True}, GatewayRefused, "new code"),
     ],
 )
@@ -153,6 +155,49 @@ def test_the_directory_is_the_given_one_or_that_of_the_variable_or_the_usual_one
     (tmp_path / ".zeroclaw").mkdir()
     config(tmp_path / ".zeroclaw", "")
     assert config_directory(None, {}) == tmp_path / ".zeroclaw"
+
+
+@pytest.mark.parametrize("name", ["ZEROCLAW_DATA_DIR", "ZEROCLAW_WORKSPACE"])
+@pytest.mark.parametrize(
+    ("data", "files", "found"),
+    [
+        ("a/data", [], "a/.zeroclaw"),
+        ("a/workspace", [], "a/.zeroclaw"),
+        ("a/mine", [], "a/mine"),
+        ("a/mine", ["a/.zeroclaw"], "a/.zeroclaw"),
+        ("a/data", ["a/data", "a/.zeroclaw"], "a/data"),
+    ],
+)
+def test_the_directory_is_the_one_that_belongs_to_the_data(
+    tmp_path: Path, name: str, data: str, files: list[str], found: str
+) -> None:
+    for each in files:
+        (tmp_path / each).mkdir(parents=True)
+        config(tmp_path / each, "")
+    environ = {name: f" {tmp_path / data} ", "ZEROCLAW_CONFIG_DIR": " "}
+    assert config_directory(None, environ) == tmp_path / found
+
+
+def test_the_data_directory_counts_before_its_old_name_and_after_the_config_directory() -> None:
+    environ = {"ZEROCLAW_WORKSPACE": "/old/mine", "ZEROCLAW_DATA_DIR": "/new/mine"}
+    assert config_directory(None, environ) == Path("/new/mine")
+    environ["ZEROCLAW_CONFIG_DIR"] = "/config"
+    assert config_directory(None, environ) == Path("/config")
+
+
+def test_on_macos_homebrews_directory_counts_before_the_usual_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    brewed = tmp_path / "brew" / "var" / "zeroclaw"
+    for each in (brewed, tmp_path / ".zeroclaw"):
+        each.mkdir(parents=True)
+        config(each, "")
+    environ = {"HOMEBREW_PREFIX": str(tmp_path / "brew")}
+    assert config_directory(None, environ, "darwin") == brewed
+    assert config_directory(None, environ, "linux") == tmp_path / ".zeroclaw"
+    (brewed / "config.toml").unlink()
+    assert config_directory(None, environ, "darwin") == tmp_path / ".zeroclaw"
 
 
 def test_a_token_is_kept_for_the_gateway_that_issued_it_alone(tmp_path: Path) -> None:
