@@ -15,9 +15,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def apart(work: Callable[[], T]) -> T:
-    """The result of ``work``, or what it raises. It goes on, unheard, if the waiting is
-    cancelled."""
+def begin(work: Callable[[], T]) -> asyncio.Future[T]:
+    """The result of ``work``, or what it raises. It goes on, unheard, if nobody waits any more."""
     future: Future[T] = Future()
     future.set_running_or_notify_cancel()  # from here on nobody cancels it
 
@@ -28,4 +27,4 @@ async def apart(work: Callable[[], T]) -> T:
             future.set_exception(error)
 
     threading.Thread(target=do, name="apart", daemon=True).start()
-    return await asyncio.wrap_future(future)
+    return asyncio.wrap_future(future)

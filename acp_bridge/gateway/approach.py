@@ -7,7 +7,9 @@ credentials, an *attempt* serves one connection.
 from __future__ import annotations
 
 import logging
+from asyncio import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 from urllib.parse import quote
 
@@ -20,10 +22,12 @@ from acp_bridge.errors import (
     GatewayUnreachable,
     HandshakeRefused,
 )
+from acp_bridge.gateway import health
 from acp_bridge.gateway.access import Access
+from acp_bridge.gateway.apart import begin
 from acp_bridge.gateway.dialects.acp_ws import handshake
 from acp_bridge.gateway.dialects.acp_ws.dialect import AcpDialect
-from acp_bridge.gateway.dialects.acp_ws.memory import Memory
+from acp_bridge.gateway.dialects.acp_ws.memory import Memory, Process
 from acp_bridge.gateway.dialects.openclaw.dialect import OpenClawDialect
 from acp_bridge.gateway.dialects.openclaw.opening import Opening
 from acp_bridge.gateway.first_pairing import FirstPairing
@@ -182,7 +186,16 @@ class _AcpAttempt:
         )
 
     def dialect(self, now: float) -> Dialect:
-        return AcpDialect(self._opening, self._memory, now)
+        return AcpDialect(self._opening, self._memory, now, self._ask)
+
+    def _ask(self) -> None:
+        url, connection = self._settings.url, self._memory.connection
+        answer = begin(lambda: health.ask(url))
+        answer.add_done_callback(partial(self._learned, connection))
+
+    def _learned(self, connection: int, answer: Future[Process | None]) -> None:
+        if not answer.cancelled() and (process := answer.result()) is not None:
+            self._memory.learned(process, connection)
 
     def accepted(self) -> None:
         pass

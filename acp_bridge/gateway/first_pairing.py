@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from acp_bridge.errors import BridgeError, GatewayUnreachable, PairingRequired
-from acp_bridge.gateway.apart import apart
+from acp_bridge.gateway.apart import begin
 from acp_bridge.gateway.secret import Secret
 from acp_bridge.gateway.settings import GatewaySettings, is_loopback
 
@@ -33,7 +33,7 @@ class FirstPairing:
 
         learn = self._settings.acp_credentials.learn
         try:
-            await apart(lambda: pair_and_keep(url, kept, None, refused=refused, learn=learn))
+            await begin(lambda: pair_and_keep(url, kept, None, refused=refused, learn=learn))
         except BridgeError as error:
             # A code that is not taken is not tried again: five of them close pairing for a while.
             self._is_given_up = not isinstance(error, GatewayUnreachable | PairingRequired)

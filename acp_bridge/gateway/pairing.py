@@ -36,7 +36,7 @@ def pair(url: str, code: str) -> Secret:
         raise ConfigError(
             "This is no pairing code: it has blanks or odd characters.", hint=_NEW_CODE
         )
-    answer = _call(url, "/pair", code)
+    answer = call(url, "/pair", code)
     token = answer.get("token")
     if not isinstance(token, str) or not _is_word(token.strip()):
         raise GatewayRefused("The gateway paired, but gave no token.", hint=_NEW_CODE)
@@ -48,7 +48,7 @@ def open_code(url: str) -> str:
 
     Raises ``PairingRequired`` if it shows none.
     """
-    answer = _call(url, "/pair/code", None)
+    answer = call(url, "/pair/code", None)
     code = answer.get("pairing_code")
     if isinstance(code, str) and _is_word(code.strip()):
         return code.strip()
@@ -65,7 +65,9 @@ def _is_word(text: str) -> bool:
     return text.isascii() and text.isprintable() and " " not in text and 0 < len(text) <= _MAX_WORD
 
 
-def _call(url: str, path: str, code: str | None) -> Json:
+def call(url: str, path: str, code: str | None) -> Json:
+    """The answer of an endpoint beside the WebSocket at ``url``; with a code it is sent along.
+    Raises as :func:`pair` does."""
     where = _http(url, path)
     request = urllib.request.Request(where, method="GET" if code is None else "POST")  # noqa: S310
     if code is not None:

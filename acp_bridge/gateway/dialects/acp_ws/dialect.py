@@ -6,6 +6,7 @@ and gives its requests ids of its own. What lasts longer than a connection is in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -85,12 +86,23 @@ class _Run:
 
 
 class AcpDialect:
-    """``gateway.port.Dialect`` for one connection that was opened at ``now``."""
+    """``gateway.port.Dialect`` for one connection that was opened at ``now``.
 
-    def __init__(self, opening: Opening, memory: Memory, now: float) -> None:
+    ``ask`` is called when it begins to matter which process of the gateway is behind it.
+    """
+
+    def __init__(
+        self,
+        opening: Opening,
+        memory: Memory,
+        now: float,
+        ask: Callable[[], None] = lambda: None,
+    ) -> None:
         self.opening = opening
         self.hello: Hello | None = None
         self._memory = memory
+        self._ask = ask
+        self._has_asked = False
         self._traits = Traits()
         self._runs: dict[SessionKey, _Run] = {}
         self._outgoing = Outgoing(now)
@@ -163,7 +175,14 @@ class AcpDialect:
         self.hello, self._traits = read_hello(result, self.opening)
         # Questions of earlier connections mean nothing any more.
         self._outgoing.emit(ApprovalsListed(frozenset()))
+        if self._memory.orphans:
+            self._ask_once()
         self._seats.begin(self._traits)
+
+    def _ask_once(self) -> None:
+        if self._traits.is_zeroclaw and not self._has_asked:
+            self._has_asked = True
+            self._ask()
 
     def _announce(self) -> None:
         """Tell what the editor can do: sessions that are made or restored from now on know."""
@@ -258,6 +277,7 @@ class AcpDialect:
             seat.transcript = None
         flight = Flight(run_id, stored_as(run.parts), self._memory.stored.get(key))
         self._memory.flying[key] = flight
+        self._ask_once()
         run.is_sent = True
         params: Json = {**run.command.extras, "sessionId": key, "prompt": [*run.parts]}
         self._outgoing.request(

@@ -201,6 +201,7 @@ class Seats:
     def tick(self) -> None:
         """Look again for orphans whose time has come, and give up those that are too old."""
         now = self._outgoing.now
+        self._hasten()
         for key, orphan in self._memory.expire(now):
             self._looks.pop(key, None)
             self._report(RunReported(orphan.run_id, RunState.UNKNOWN))
@@ -209,6 +210,13 @@ class Seats:
                 del self._looks[key]
             elif key not in self._seats:
                 self.attach(key, _nothing)
+
+    def _hasten(self) -> None:
+        """What is stored of a process that is gone will not change any more: look at once."""
+        for key, (_, count) in self._looks.items():
+            orphan = self._memory.orphans.get(key)
+            if orphan is not None and self._memory.is_gone(orphan):
+                self._looks[key] = (self._outgoing.now, count)
 
     # --- inside --------------------------------------------------------------------------
 
@@ -290,7 +298,8 @@ class Seats:
             )
             self._report(report)
             return True
-        if self.traits.is_zeroclaw and transcript is not None and can_be_found(orphan, transcript):
+        is_readable = transcript is not None and can_be_found(orphan, transcript)
+        if self.traits.is_zeroclaw and is_readable and not self._memory.is_gone(orphan):
             if orphan.run_id in self._probed:
                 self._tell_unseen(orphan.run_id)
             return False
