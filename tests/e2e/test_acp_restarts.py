@@ -38,10 +38,17 @@ async def begun(editor: EditorProcess, home: Path, gateway: AcpDemoGateway) -> s
 async def test_a_turn_of_a_process_that_is_gone_ends_and_frees_its_session(
     acp: Start, home: Path
 ) -> None:
-    async with AcpDemoGateway(work, pace=0) as gateway, acp(gateway) as editor:
+    async with (
+        AcpDemoGateway(work, pace=0) as gateway,
+        door(gateway) as way,
+        acp(way.url) as editor,
+    ):
+        way.health = {"runtime": {"pid": 1, "uptime_seconds": 100}}
         session = await editor.open(home)
         turn = editor.prompt(session, "work")
         await turn.shows("begun")
+        await asked(way)
+        way.health = {"runtime": {"pid": 1, "uptime_seconds": 2}}
         await gateway.restart()
         error = await turn.error(timeout=scaled(15))
         assert error.data["code"] == "outcome_unknown"
