@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 from collections.abc import Iterator
@@ -19,9 +20,8 @@ from acp_bridge.gateway.kept_token import known_token, pair_and_keep
 from acp_bridge.gateway.secret import Secret
 from acp_bridge.gateway.settings import is_loopback
 from tests.support.client_rig import client_rig, credentials
-from tests.support.editor import agent_command, editor_environment
 from tests.support.pairing import PairingServer, pairing_server
-from tests.support.waits import WAIT, scaled
+from tests.support.waits import WAIT
 from tests.support.zeroclaw_door import CODE, door
 
 pytestmark = pytest.mark.integration
@@ -96,27 +96,6 @@ def test_what_can_be_no_token_is_not_kept(server: PairingServer, token: Any) -> 
         pairing.pair(server.url, "123456")
 
 
-async def test_of_two_processes_that_pair_at_once_one_does_and_both_have_the_token(
-    tmp_path: Path,
-) -> None:
-    with pairing_server() as server:
-        command = agent_command("pair", "--url", server.url, "--state-dir", str(tmp_path / "state"))
-        environment = editor_environment(tmp_path)
-        processes = [
-            await asyncio.create_subprocess_exec(
-                *command, env=environment, stderr=asyncio.subprocess.PIPE
-            )
-            for _ in range(3)
-        ]
-        async with asyncio.timeout(scaled(30)):
-            ends = await asyncio.gather(*(process.communicate() for process in processes))
-        told = [error.decode() for _, error in ends]
-        assert [process.returncode for process in processes] == [0, 0, 0], told
-        assert server.pairings == 1
-        (kept,) = (tmp_path / "state").glob("acp-bridge-token-*")
-        assert kept.read_text() == f"{server.token}\n"
-
-
 # --- while serving ----------------------------------------------------------------------------
 
 
@@ -145,6 +124,19 @@ async def test_the_bridge_becomes_the_first_client_of_a_gateway_on_this_machine(
     said = "".join(str(vars(record)) for record in caplog.records)
     assert TOKEN not in said
     assert CODE not in said
+
+
+async def test_of_several_that_pair_at_once_one_does_and_all_have_the_token(
+    tmp_path: Path,
+) -> None:
+    async with AcpDemoGateway(token=TOKEN, pace=0) as gateway, door(gateway, TOKEN) as way:
+        way.latency = 0.1  # so that each would have the code before any has used it
+        changed = settings(tmp_path / "token")
+        rigs = [client_rig(way.url, tmp_path, settings=changed) for _ in range(4)]
+        async with contextlib.AsyncExitStack() as stack:
+            running = [await stack.enter_async_context(rig) for rig in rigs]
+            await asyncio.gather(*(rig.client.wait_hello(WAIT, patient=False) for rig in running))
+        assert way.asked == ["GET /pair/code", "POST /pair"]
 
 
 async def refusal(way: Any, tmp_path: Path, changed: dict[str, Any]) -> GatewayError:

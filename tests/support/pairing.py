@@ -20,8 +20,6 @@ class PairingServer(HTTPServer):
     prefix = ""
     status: int | None = None
     answer: dict[str, Any] | None = None
-    pairings = 0
-    """How many tokens were given out."""
 
     @property
     def url(self) -> str:
@@ -55,7 +53,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(403, {"error": "Invalid pairing code"})
         else:
             server.code = None
-            server.pairings += 1
             answer = {"paired": True, "persisted": True, "token": server.token}
             self._say(200, server.answer if server.answer is not None else answer)
 

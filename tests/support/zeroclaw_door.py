@@ -25,6 +25,8 @@ class Door:
         self.shows_code = True
         self.health: Json | None = None
         self.asked: list[str] = []
+        self.latency = 0.0
+        """Seconds that each of its answers takes."""
         self.news = asyncio.Event()
         self.url = ""
 
@@ -36,6 +38,7 @@ class Door:
                 await self._pipe(head, reader, writer)
             else:
                 self.asked.append(f"{method} {path}")
+                await asyncio.sleep(self.latency)
                 status, body = self._answer(method, path, head.decode("latin-1").lower())
                 text = json.dumps(body).encode()
                 said = f"HTTP/1.1 {status} x\r\nContent-Length: {len(text)}\r\n\r\n"
