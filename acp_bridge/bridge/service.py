@@ -188,15 +188,15 @@ class Bridge:
     async def set_mode(self, request: SetMode) -> Json:
         """The ``session/set_mode`` result."""
         if self._makes_sessions:
-            wanted = {"sessionId": request.session_id, "modeId": request.mode_id}
+            wanted = {**request.extras, "sessionId": request.session_id, "modeId": request.mode_id}
             return await self._passage.forward("session/set_mode", wanted)
         return await self._pickers.set_mode(request)
 
     async def set_option(self, request: SetOption) -> Json:
         """The ``session/set_config_option`` result."""
         if self._makes_sessions:
-            wanted = {"sessionId": request.session_id, "value": request.value}
-            wanted["configId"] = request.config_id
+            named = {"sessionId": request.session_id, "configId": request.config_id}
+            wanted = {**request.extras, **named, "value": request.value}
             return await self._passage.forward("session/set_config_option", wanted)
         return await self._pickers.set_option(request)
 

@@ -66,6 +66,8 @@ class SetMode(NamedTuple):
 
     session_id: SessionId
     mode_id: str
+    extras: Json = NOTHING
+    """What is not interpreted, ``_meta`` included."""
 
 
 class SetOption(NamedTuple):
@@ -73,7 +75,8 @@ class SetOption(NamedTuple):
 
     session_id: SessionId
     config_id: str
-    value: str
+    value: str | bool
+    extras: Json = NOTHING
 
 
 def negotiate_version(value: Any) -> int:
@@ -147,15 +150,20 @@ def read_prompt(params: Any) -> Prompt:
 def read_set_mode(params: Any) -> SetMode:
     """``session/set_mode``. Raises ``InvalidParams`` unless both members are strings."""
     params = read_params(params)
-    return SetMode(read_session_id(params), _string(params, "modeId"))
+    extras = _without(params, "sessionId", "modeId")
+    return SetMode(read_session_id(params), _string(params, "modeId"), extras)
 
 
 def read_set_option(params: Any) -> SetOption:
-    """``session/set_config_option``. Raises ``InvalidParams`` unless all members are strings: no
-    option of ours is a boolean."""
+    """``session/set_config_option``. Raises ``InvalidParams`` unless all members are strings; the
+    value of what is said to be a boolean may be one."""
     params = read_params(params)
     config_id = _string(params, "configId")
-    return SetOption(read_session_id(params), config_id, _string(params, "value"))
+    value = params.get("value")
+    if params.get("type") != "boolean" or not isinstance(value, bool):
+        value = _string(params, "value")
+    extras = _without(params, "sessionId", "configId", "value")
+    return SetOption(read_session_id(params), config_id, value, extras)
 
 
 def read_method_id(params: Any) -> str:
@@ -190,7 +198,11 @@ def _servers(servers: Any) -> tuple[Json, ...]:
 
 
 def _extras(params: Json, *known: str) -> Json:
-    return {name: value for name, value in params.items() if name not in (*known, "_meta")}
+    return _without(params, "_meta", *known)
+
+
+def _without(params: Json, *known: str) -> Json:
+    return {name: value for name, value in params.items() if name not in known}
 
 
 def _object(value: Any) -> Json:

@@ -74,6 +74,23 @@ async def test_a_prompt_passes_both_ways(acp: Start, home: Path) -> None:
         assert result["_meta"]["told"]["vendorField"] == [1, None]
 
 
+@pytest.mark.parametrize(
+    ("method", "choice"),
+    [
+        ("session/set_mode", {"modeId": "plan"}),
+        ("session/set_config_option", {"configId": "model", "value": "m"}),
+        ("session/set_config_option", {"configId": "fast", "type": "boolean", "value": True}),
+        ("_vendor/anything", {}),
+    ],
+)
+async def test_a_choice_passes_both_ways(acp: Start, home: Path, method: str, choice: Json) -> None:
+    async with telling_agent() as agent, acp(agent.url) as editor:
+        wanted = {"sessionId": await editor.open(home), **choice, **ASKED}
+        answer = await editor.call(method, wanted).result()
+        assert agent.calls[method] == [{**wanted, "sessionId": SESSION}]
+        assert answer["_meta"]["told"]["vendorField"] == [1, None]
+
+
 async def test_chunks_keep_their_meta_and_the_bounds_of_messages(acp: Start, home: Path) -> None:
     async with telling_agent() as agent, acp(agent.url) as editor:
         turn = editor.prompt(await editor.open(home), "x")

@@ -72,6 +72,8 @@ class TellingAgent:
             return {"modes": MODES, **told}
         if method == "session/prompt":
             return {"stopReason": "end_turn", "cost": 3, **told}
+        if method == "session/set_config_option":
+            return {"configOptions": [], **told}
         return told
 
 

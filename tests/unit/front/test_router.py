@@ -330,8 +330,8 @@ async def test_the_choices_of_a_session_reach_their_handlers() -> None:
         front.call(2, "session/set_config_option", sessionId="s1", configId="model", value="m")
         assert (await front.answer(2))["result"] == {"configOptions": []}
         assert front.handlers.calls[-2:] == [
-            ("set_mode", (S1, "high")),
-            ("set_option", (S1, "model", "m")),
+            ("set_mode", (S1, "high", {})),
+            ("set_option", (S1, "model", "m", {})),
         ]
         front.call(3, "session/set_config_option", sessionId="s1", configId="model", value=True)
         assert code(await front.answer(3)) == -32602

@@ -139,9 +139,12 @@ def test_absent_and_null_params_are_empty() -> None:
 
 
 def test_a_choice_is_read_and_what_is_no_text_refused_by_name() -> None:
-    option = {"sessionId": "s", "configId": "model", "value": "m", "type": "select", "_meta": {}}
-    assert read_set_option(option) == ("s", "model", "m")
-    assert read_set_mode({"sessionId": "s", "modeId": "high"}) == ("s", "high")
+    extras = {"type": "select", "_meta": {}}
+    option = {"sessionId": "s", "configId": "model", "value": "m", **extras}
+    assert read_set_option(option) == ("s", "model", "m", extras)
+    switch = {**option, "type": "boolean", "value": True}
+    assert read_set_option(switch) == ("s", "model", True, {**extras, "type": "boolean"})
+    assert read_set_mode({"sessionId": "s", "modeId": "high", "x": 1}) == ("s", "high", {"x": 1})
     for name, value in (("value", True), ("value", None), ("configId", 1), ("sessionId", None)):
         with pytest.raises(InvalidParams) as refused:
             read_set_option({**option, name: value})
