@@ -2,7 +2,7 @@
 
 Of ``config.toml`` only ``[gateway]`` is read. Its ``paired_tokens`` are hashes and never used. A
 token that was paired for is kept beside the config, under the name that ZeroClaw's own bridge uses,
-or, for a gateway that was named by its URL, in the bridge's own state under that URL's origin: a
+or, for a gateway that is not that config's, in the bridge's own state under its URL's origin: a
 token never goes to another gateway than the one that issued it.
 """
 
@@ -110,7 +110,7 @@ def _read(path: Path, section: Any) -> GatewayConfig:
         raise ConfigError(f"{path}: gateway is no table.")
     default = GatewayConfig()
     tls = section.get("tls", {})
-    host = _member(path, section, "host", str, default.host).strip() or default.host
+    host = _member(path, section, "host", str, default.host).strip().strip("[]") or default.host
     prefix = _member(path, section, "path_prefix", str, "").rstrip("/")
     port = _member(path, section, "port", int, default.port)
     if not 0 < port < 65536:
