@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import NamedTuple
 
-from acp_bridge.errors import GatewayError
+from acp_bridge.errors import GatewayError, GatewayUnreachable
 from acp_bridge.gateway.approach import AcpApproach, Approach, Attempt, OpenClawApproach
 from acp_bridge.gateway.detection import ACP, ASKING, OPENCLAW, Choice, choose, greeting, selected
 from acp_bridge.gateway.settings import GatewaySettings
@@ -52,8 +53,7 @@ class Dialer:
         """Open a connection. Raises the ``GatewayError`` that prevents it."""
         if self._choice is not None:
             return await self._dial_as(self._choice, generation)
-        first = Choice(OPENCLAW, "the gateway spoke first")
-        dialed = await self._dial_as(first, generation, ASKING)
+        dialed = await self._dial_asking(Choice(OPENCLAW, "the gateway spoke first"), generation)
         if (choice := selected(dialed.transport)) is not None:
             await dialed.transport.close(1000, "")
             return await self._dial_as(choice, generation)
@@ -61,6 +61,14 @@ class Dialer:
         if greeted is not None:
             return dialed._replace(transport=greeted)
         return await self._dial_as(Choice(ACP, "the gateway waited for a first word"), generation)
+
+    async def _dial_asking(self, choice: Choice, generation: Generation) -> Dialed:
+        try:
+            return await self._dial_as(choice, generation, ASKING)
+        except GatewayUnreachable as error:
+            if error.data.get("httpStatus") != HTTPStatus.BAD_REQUEST:
+                raise
+        return await self._dial_as(choice, generation)  # perhaps it takes no subprotocol at all
 
     def accepted(self, dialed: Dialed) -> None:
         """A hello came over this connection: from now on the gateway's kind is known."""

@@ -7,11 +7,13 @@ import base64
 import json
 import logging
 from collections.abc import AsyncIterator, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
 from acp_bridge.core import commands as cmd
@@ -265,6 +267,27 @@ async def test_a_server_that_takes_the_first_subprotocol_has_said_nothing_by_tha
         async with client_rig(f"ws://127.0.0.1:{port}", tmp_path, settings=AUTO):
             async with asyncio.timeout(WAIT):
                 assert await heard.get() == ("acp-bridge", "connect")
+
+
+async def test_a_gateway_that_takes_no_subprotocol_at_all_is_asked_without_one(
+    tmp_path: Path,
+) -> None:
+    offered: list[str | None] = []
+
+    def admit(socket: ServerConnection, request: Request) -> Response | None:
+        offered.append(request.headers.get("Sec-WebSocket-Protocol"))
+        return socket.respond(HTTPStatus.BAD_REQUEST, "no") if offered[-1] else None
+
+    async def agent(socket: ServerConnection) -> None:
+        async for text in socket:
+            answer = {"id": json.loads(text)["id"], "result": {"protocolVersion": 1}}
+            await socket.send(json.dumps({"jsonrpc": "2.0", **answer}))
+
+    async with serve(agent, "127.0.0.1", 0, process_request=admit) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        async with client_rig(f"ws://127.0.0.1:{port}/agent", tmp_path, settings=AUTO) as rig:
+            await rig.over_pause()
+            assert offered[:2] == [f"acp-bridge, {SUBPROTOCOL}", None]
 
 
 async def test_a_gateway_that_hangs_up_before_a_word_is_tried_again(tmp_path: Path) -> None:
