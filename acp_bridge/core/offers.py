@@ -20,4 +20,5 @@ class Offers(NamedTuple):
     def takes(self, server: Json) -> bool:
         """Whether it takes an MCP server; one without a type is of the kind ``stdio`` (ACP, session
         setup)."""
-        return server.get("type", "stdio") in self.mcp_kinds
+        kind = server.get("type", "stdio")
+        return isinstance(kind, str) and kind in self.mcp_kinds

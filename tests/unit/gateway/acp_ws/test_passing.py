@@ -37,7 +37,8 @@ def test_an_agent_takes_the_servers_and_blocks_that_it_announces() -> None:
         frozenset({"image", "audio"}), frozenset({"stdio", "http"}), {"vendor": 1}
     )
     assert found.takes(SERVER)
-    assert not found.takes({"type": "sse", "name": "x"})
+    for odd in ("sse", "", None, ["stdio"], {}):
+        assert not found.takes({"type": odd, "name": "x"})
 
 
 def test_zeroclaw_takes_no_servers_and_says_its_limits() -> None:
