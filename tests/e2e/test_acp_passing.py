@@ -28,6 +28,13 @@ def told(agent: TellingAgent, method: str) -> Json:
     return {name: params[name] for name in params if name not in ("sessionId", "agentAlias")}
 
 
+def recorded(home: Path) -> bytes:
+    """All that the ledger's files hold."""
+    files = [path.read_bytes() for path in home.rglob("ledger.db*") if path.is_file()]
+    assert files
+    return b"".join(files)
+
+
 async def test_a_new_session_passes_both_ways(acp: Start, home: Path) -> None:
     async with telling_agent("http") as agent, acp(agent.url) as editor:
         await editor.initialize()
@@ -41,6 +48,22 @@ async def test_a_new_session_passes_both_ways(acp: Start, home: Path) -> None:
         turn = editor.prompt(answer["sessionId"], "x")
         await turn
         assert "not used: old" in turn.text
+
+
+async def test_the_secrets_of_a_server_are_neither_logged_nor_recorded(
+    acp: Start, home: Path
+) -> None:
+    secret = "s3cret-of-a-server"  # noqa: S105 - of a test
+    server = {**STDIO, "env": [{"name": "KEY", "value": secret}]}
+    async with telling_agent() as agent, acp(agent.url, "-vv") as editor:
+        await editor.initialize()
+        session = await editor.new_session(home, mcpServers=[server], _meta={"token": secret})
+        assert agent.calls["session/new"][-1]["mcpServers"] == [server]
+        assert await editor.prompt(session, "x") == "end_turn"
+        editor.close_stdin()
+        await editor.wait_exit()
+        assert secret not in editor.stderr
+    assert secret.encode() not in recorded(home)
 
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])

@@ -106,7 +106,7 @@ class Queries:
         def attached(error: BridgeError | None, _transcript: Transcript | None) -> None:
             if error is None:
                 seat = self._seats.ready(key)
-                self._outgoing.settle(token, {} if seat is None else seat.extras)
+                self._outgoing.settle(token, {} if seat is None else {**seat.extras})
             else:
                 is_gone = isinstance(error, SessionNotFound)
                 self._outgoing.settle(token, None if is_gone else error)

@@ -37,7 +37,8 @@ def test_an_agent_takes_the_servers_and_blocks_that_it_announces() -> None:
         frozenset({"image", "audio"}), frozenset({"stdio", "http"}), {"vendor": 1}
     )
     assert found.takes(SERVER)
-    for odd in ("sse", "", None, ["stdio"], {}):
+    odds: list[Any] = ["sse", "", None, ["stdio"], {}]
+    for odd in odds:
         assert not found.takes({"type": odd, "name": "x"})
 
 
