@@ -21,7 +21,7 @@ _OVERHEAD = 256
 """Bytes that an object costs beside its text; only the order of magnitude matters."""
 
 _CHUNK_KINDS = {"agent_message_chunk", "agent_thought_chunk", "user_message_chunk"}
-_CHUNK_MEMBERS = {"sessionUpdate", "content", "messageId"}
+_CHUNK_MEMBERS = {"sessionUpdate", "content", "messageId", "_meta"}
 _TEXT_MEMBERS = {"type", "text"}
 
 
@@ -138,5 +138,5 @@ def _width(text: str) -> int:
 
 
 def _origin(update: Json, entry: Entry) -> tuple[Any, ...]:
-    kind, message_id = update["sessionUpdate"], update.get("messageId")
-    return kind, message_id, entry.record.kind, entry.run_id, entry.generation
+    told = update["sessionUpdate"], update.get("messageId"), update.get("_meta")
+    return (*told, entry.record.kind, entry.run_id, entry.generation)

@@ -284,7 +284,7 @@ class Prompting:
 
     def _answer(self, turn: Turn, answer: fx.Answer) -> None:
         if responder := self._responders.pop(turn.run_id, None):
-            responder.result({"stopReason": answer.stop_reason})
+            responder.result({**answer.extras, "stopReason": answer.stop_reason})
         self._answered(turn, answer.stop_reason)
 
     def _reject(self, turn: Turn, reject: fx.Reject) -> None:

@@ -26,7 +26,7 @@ from acp_bridge.errors import (
     RunFailed,
     to_jsonrpc,
 )
-from acp_bridge.ids import Json
+from acp_bridge.ids import NOTHING, Json
 from acp_bridge.wire.content import cut_middle
 
 NO_REPLY: Final = "(The agent ended its turn without a reply.)"
@@ -99,6 +99,8 @@ class Ending(NamedTuple):
     stop_reason: str | None
     error: BridgeError | None
     notice: str | None
+    extras: Json = NOTHING
+    """What else the gateway says for the editor."""
 
 
 def outcome(answer: Answer | Reject) -> Json:
@@ -118,9 +120,10 @@ def ending(event: RunEnded, *, is_partial: bool = False) -> Ending:
 def _ending(event: RunEnded) -> Ending:
     match event.kind:
         case EndKind.FINISHED:
-            return Ending(_stop_reason(event.stop_reason), None, _text(event.error))
+            reason = _stop_reason(event.stop_reason)
+            return Ending(reason, None, _text(event.error), event.extras)
         case EndKind.ABORTED:
-            return Ending("cancelled", None, _text(event.error))
+            return Ending("cancelled", None, _text(event.error), event.extras)
         case EndKind.FAILED:
             return _failed(event)
         case _:

@@ -175,10 +175,10 @@ class TurnBase:
         elif self._view.is_empty and self.state is TurnState.DONE and not self.is_foreign:
             effects += self._view.notice(endings.NO_REPLY)
         if was_cancelled:
-            return effects + self._settle(fx.Answer("cancelled"))
+            return effects + self._settle(fx.Answer("cancelled", how.extras))
         if how.error is not None:
             return effects + self._settle(fx.Reject(how.error))
-        return effects + self._settle(fx.Answer(how.stop_reason or "end_turn"))
+        return effects + self._settle(fx.Answer(how.stop_reason or "end_turn", how.extras))
 
     def _run_ended(self, event: ev.RunEnded, *, is_partial: bool = False) -> list[fx.Effect]:
         if self._is_probed and self.state is not TurnState.CANCELLING:

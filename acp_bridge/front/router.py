@@ -25,6 +25,7 @@ from acp_bridge.errors import (
     MalformedMessage,
     NotInitialized,
     RequestCancelled,
+    UnknownMethod,
     unsupported,
 )
 from acp_bridge.front.connection import Connection, Reply
@@ -166,7 +167,7 @@ class Router:
             with self._boundary(request.method, reply):
                 STARTERS[request.method](self._handlers, request.params, reply)
         elif _is_ours(request.method):
-            self._refuse(request.id, unsupported(request.method))
+            self._refuse(request.id, _no_request(request.method))
         else:
             self._start(request, tasks)
         if is_first:
@@ -257,6 +258,14 @@ class Router:
         if self._release_timer is not None:
             self._release_timer.cancel()
             self._release_timer = None
+
+
+def _no_request(method: str) -> UnknownMethod:
+    """The error for a notification that came as a request: nobody answers such a one (ACP), so that
+    its effect could not be told, and it has none."""
+    error = unsupported(method)
+    error.hint = f"{method[:200]} is a notification: send it without an id."
+    return error
 
 
 def _is_ours(method: str) -> bool:

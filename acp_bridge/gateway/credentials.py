@@ -156,6 +156,11 @@ def _from_text(name: str, value: str) -> _Origin:
     return _Origin(name, value=Secret(line))
 
 
+def read_kept(path: Path) -> Secret:
+    """The token of a pairing. Raises ``ConfigError`` as :meth:`Credentials.current` does."""
+    return _Origin("the pairing's", path=str(path)).read()
+
+
 def _read_secret_file(name: str, path: str) -> str:
     file = Path(path).expanduser()
     label = f"{name} {path}"

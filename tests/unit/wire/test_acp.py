@@ -66,8 +66,8 @@ def test_any_other_working_directory_is_refused_by_name(params: Any) -> None:
 @pytest.mark.requirement("ACP-45", "C016")
 @pytest.mark.parametrize("servers", [None, 5, "x", {}, {"name": "x"}], ids=repr)
 def test_mcp_servers_that_are_no_list_count_as_none(servers: Any) -> None:
-    assert read_new_session({"cwd": "/w", "mcpServers": servers}).mcp_servers == ()
-    assert read_new_session({"cwd": "/w"}).mcp_servers == ()
+    assert read_new_session({"cwd": "/w", "mcpServers": servers}).servers == ()
+    assert read_new_session({"cwd": "/w"}).servers == ()
 
 
 @pytest.mark.requirement("ACP-45")
@@ -81,14 +81,15 @@ def test_broken_mcp_servers_are_skipped() -> None:
         {"name": "good", "command": "c"},
         [],
     ]
-    assert read_new_session({"cwd": "/w", "mcpServers": servers}).mcp_servers == ("good",)
+    assert read_new_session({"cwd": "/w", "mcpServers": servers}).servers == (servers[5],)
 
 
 @pytest.mark.requirement("ACP-94", "ACP-96")
 def test_meta_and_unknown_members_never_alter_a_parameter() -> None:
     meta = {"cwd": "/evil", "mcpServers": [{"name": "evil"}], "self": 1}
-    session = read_new_session({"cwd": "/w", "_meta": meta, "more": {"cwd": "/evil"}})
-    assert session == NewSession("/w", (), meta)
+    more = {"cwd": "/evil"}
+    session = read_new_session({"cwd": "/w", "_meta": meta, "more": more})
+    assert session == NewSession("/w", (), meta, extras={"more": more})
 
 
 @pytest.mark.requirement("ACP-94")
@@ -138,9 +139,12 @@ def test_absent_and_null_params_are_empty() -> None:
 
 
 def test_a_choice_is_read_and_what_is_no_text_refused_by_name() -> None:
-    option = {"sessionId": "s", "configId": "model", "value": "m", "type": "select", "_meta": {}}
-    assert read_set_option(option) == ("s", "model", "m")
-    assert read_set_mode({"sessionId": "s", "modeId": "high"}) == ("s", "high")
+    extras = {"type": "select", "_meta": {}}
+    option = {"sessionId": "s", "configId": "model", "value": "m", **extras}
+    assert read_set_option(option) == ("s", "model", "m", extras)
+    switch = {**option, "type": "boolean", "value": True}
+    assert read_set_option(switch) == ("s", "model", True, {**extras, "type": "boolean"})
+    assert read_set_mode({"sessionId": "s", "modeId": "high", "x": 1}) == ("s", "high", {"x": 1})
     for name, value in (("value", True), ("value", None), ("configId", 1), ("sessionId", None)):
         with pytest.raises(InvalidParams) as refused:
             read_set_option({**option, name: value})

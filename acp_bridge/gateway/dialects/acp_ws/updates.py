@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from acp_bridge.core.events import GatewayEvent, TextProgress, ThoughtProgress, Unreadable, Updated
+from acp_bridge.core.marks import Marks
 from acp_bridge.gateway.dialects.acp_ws.handshake import as_object
 from acp_bridge.ids import Json, RunId
 from acp_bridge.wire.updates import PLAN_PRIORITIES, PLAN_STATUSES
@@ -28,6 +29,8 @@ _KINDS: Final = frozenset(
     }
 )
 _CHUNKS: Final = ("agent_message_chunk", "agent_thought_chunk")
+_CHUNK: Final = frozenset({"sessionUpdate", "content", "messageId"})
+_TEXT: Final = frozenset({"type", "text"})
 _STATUSES: Final = frozenset({"pending", "in_progress", "completed", "failed"})
 _UNIQUE: Final = 16
 """Characters from which on the name of a tool call is taken to be unique: providers of models that
@@ -51,9 +54,8 @@ class RunUpdates:
         text = _text(update)
         if kind == "agent_message_chunk" and text is not None:
             self.has_text = self.has_text or bool(text)
-            return [TextProgress(self._run_id, text, replace=False, snapshot=None)]
-        if kind == "agent_thought_chunk" and text is not None:
-            return [ThoughtProgress(self._run_id, text, None)]
+        if kind in _CHUNKS and text is not None:
+            return [self._chunk(update, text)]
         if kind in ("tool_call", "tool_call_update"):
             return [self._tool(update)]
         if kind == "plan":
@@ -63,6 +65,14 @@ class RunUpdates:
         if kind in _CHUNKS and not isinstance(update.get("content"), dict):
             return [Unreadable("a chunk without content")]
         return [Updated(self._run_id, update)]
+
+    def _chunk(self, update: Json, text: str) -> GatewayEvent:
+        marks = _marks(update)
+        if not text and marks is not None and marks.extras:
+            return Updated(self._run_id, update)  # there is no text to put them to
+        if update["sessionUpdate"] == "agent_thought_chunk":
+            return ThoughtProgress(self._run_id, text, None, marks)
+        return TextProgress(self._run_id, text, replace=False, snapshot=None, marks=marks)
 
     def _tool(self, update: Json) -> GatewayEvent:
         call_id = update.get("toolCallId")
@@ -121,6 +131,15 @@ def _keep_known(update: Json, name: str, known: frozenset[str], otherwise: str |
 
 def _one_of(known: frozenset[str], value: Any, default: str) -> str:
     return value if isinstance(value, str) and value in known else default
+
+
+def _marks(update: Json) -> Marks | None:
+    inner = {name: value for name, value in update["content"].items() if name not in _TEXT}
+    extras = {name: value for name, value in update.items() if name not in _CHUNK}
+    message_id = update.get("messageId") if isinstance(update.get("messageId"), str) else None
+    if inner:
+        extras["content"] = inner
+    return Marks(message_id, extras) if message_id or extras else None
 
 
 def _text(update: Json) -> str | None:
