@@ -34,6 +34,9 @@ class Stage(Protocol):
 
     async def tool_start(self, name: str, args: Json) -> str: ...
 
+    async def tool_update(self, tool_call_id: str, output: str) -> None:
+        """Show the whole output of a running tool so far, where the gateway does."""
+
     async def tool_end(
         self, tool_call_id: str, output: str, *, details: Json | None = None
     ) -> None: ...
