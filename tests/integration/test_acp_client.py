@@ -31,6 +31,7 @@ from acp_bridge.gateway.detection import GREETING
 from acp_bridge.gateway.dialects.acp_ws.handshake import SUBPROTOCOL
 from acp_bridge.ids import RunId
 from tests.support.client_rig import ClientRig, client_rig
+from tests.support.fault_proxy import FaultProxy
 from tests.support.waits import WAIT
 
 pytestmark = pytest.mark.integration
@@ -132,6 +133,23 @@ async def test_a_lost_connection_is_made_again_with_an_initialize_of_its_own(
         await rig.over_pause()
         assert (await rig.next(ev.LinkUp)).hello.generation == 2
         assert gateway.methods() == ["initialize", "initialize"]
+
+
+async def test_a_link_that_is_open_and_dead_is_left_when_a_ping_is_not_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Pings go by the time of the loop: a short interval instead of a clock in the hand.
+    monkeypatch.setattr("acp_bridge.gateway.approach.PING_INTERVAL", 0.2)
+    async with (
+        AcpDemoGateway(echo, pace=0) as gateway,
+        FaultProxy(gateway.url) as proxy,
+        client_rig(f"{proxy.url}/acp", tmp_path, settings=ACP) as rig,
+    ):
+        await rig.next(ev.LinkUp)
+        proxy.freeze()
+        await rig.next(ev.LinkLost)
+        await rig.over_pause()
+        assert (await rig.next(ev.LinkUp)).hello.generation == 2
 
 
 async def test_two_large_files_go_in_frames_that_the_gateway_takes(
