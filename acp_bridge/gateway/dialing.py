@@ -6,7 +6,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from acp_bridge.errors import GatewayError
+from acp_bridge.errors import (
+    AuthenticationFailed,
+    CredentialsUnusable,
+    GatewayError,
+    HandshakeRefused,
+    PairingRequired,
+)
 from acp_bridge.gateway.approach import AcpApproach, Approach, Attempt, OpenClawApproach
 from acp_bridge.gateway.detection import ACP, OPENCLAW, Choice, choose, greeting
 from acp_bridge.gateway.settings import GatewaySettings
@@ -41,6 +47,9 @@ class Dialer:
             ACP: self._acp,
             OPENCLAW: OpenClawApproach(settings),
         }
+        self._credentials = {ACP: settings.acp_credentials, OPENCLAW: settings.credentials}
+        self._has_renewed = False
+        """Whether credentials were got anew since the last hello: once is enough."""
         self._choice = choose(settings.kind, settings.url, settings.kind_source)
         self._has_told = False
 
@@ -61,6 +70,7 @@ class Dialer:
     def accepted(self, dialed: Dialed) -> None:
         """A hello came over this connection: from now on the gateway's kind is known."""
         dialed.attempt.accepted()
+        self._has_renewed = False
         self._choice = dialed.choice
         if not self._has_told:
             self._has_told = True
@@ -68,10 +78,35 @@ class Dialer:
             fields = {"kind": kind, "reason": reason}
             log.info("the kind of the gateway is known", extra={"fields": fields})
 
+    async def refused(self, dialed: Dialed, error: HandshakeRefused) -> bool:
+        """The gateway refused us over this connection; whether another attempt at once, with
+        another credential, makes sense."""
+        kind = dialed.choice.kind
+        return dialed.attempt.refused(error) or await self._is_renewed(kind, error)
+
+    async def _is_renewed(self, kind: str, error: GatewayError) -> bool:
+        """Whether the credential that was refused is another one by now."""
+        is_ours = isinstance(error, PairingRequired | CredentialsUnusable)
+        if is_ours or not isinstance(error, AuthenticationFailed):
+            return False
+        credentials = self._credentials[kind]
+        if credentials.withheld is not None and not credentials.are_told:
+            error.hint = " ".join(filter(None, (credentials.withheld, error.hint)))
+        if self._has_renewed:
+            credentials.forget()
+            return False
+        self._has_renewed = True
+        return await credentials.renew()
+
     async def _dial_as(self, choice: Choice, generation: Generation) -> Dialed:
+        await self._credentials[choice.kind].fetch()
         attempt = self._approaches[choice.kind].attempt(generation)
         upgrade = (attempt.upgrade,) if attempt.upgrade != PLAIN else ()
         try:
             return Dialed(attempt, await self._connect(self._url, *upgrade), choice)
         except GatewayError as error:
-            raise attempt.explained(error) from None
+            explained = attempt.explained(error)
+            if not await self._is_renewed(choice.kind, explained):
+                raise explained from None
+        log.info("trying another credential")
+        return await self._dial_as(choice, generation)
