@@ -132,7 +132,7 @@ def _text(path: Path, name: str, option: Option, value: Any) -> str:
         if option.read is values.names and isinstance(value, list):
             return ",".join(map(str, value))
     place = _place(path, name, option.field)
-    right = "true or false" if option.is_switch else f'"{option.example}"'
+    right = "true" if option.is_switch else f'"{option.example}"'
     raise ConfigError(
         f"{place} has the wrong type.",
         hint=f"For example: {option.field} = {right}",

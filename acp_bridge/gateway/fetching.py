@@ -108,7 +108,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             process.kill()
     with contextlib.suppress(TimeoutError):  # what got away from it may hold its pipes
         async with asyncio.timeout(_END_TIMEOUT):
-            await process.wait()
+            await asyncio.gather(_read(process.stdout, 0), _read(process.stderr, 0), process.wait())
 
 
 def _ended(code: int) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import shlex
 import sys
-import time
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ from acp_bridge.errors import AuthenticationFailed, ConfigError
 from acp_bridge.gateway.credentials import AuthMaterial, Credentials, Secret
 from acp_bridge.gateway.fetching import Command
 from tests.support.client_rig import client_rig
-from tests.support.waits import WAIT, until
-from tests.support.wire_gateway import WireGateway
+from tests.support.waits import WAIT
+from tests.support.wire_gateway import wire_gateway
 
 pytestmark = pytest.mark.integration
 posix = pytest.mark.skipif(os.name != "posix", reason="shell scripts are POSIX's")
@@ -120,43 +120,43 @@ async def test_endless_output_costs_no_memory_and_ends_with_the_time() -> None:
 
 @posix
 async def test_at_the_time_limit_a_command_is_killed_with_what_it_started(tmp_path: Path) -> None:
-    pids = tmp_path / "pids"
-    program = f"""
-import os, subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-open({str(pids)!r}, "w").write(f"{{os.getpid()}} {{child.pid}}")
-time.sleep(600)
-"""
-    running = asyncio.create_task(complaint(program, timeout=WAIT / 2))
-    await until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
+    held = held_pipe(tmp_path)
+    program = (
+        f"pipe = open({held!r}, 'w'); import os, subprocess, sys, time; os.set_inheritable(3, True);"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], close_fds=False);"
+        "pipe.write('started'); pipe.flush(); time.sleep(600)"
+    )
 
-    assert "did not end within" in (await running).message
-    for pid in pids.read_text().split():
-        await until(lambda pid=pid: is_gone(int(pid)))  # type: ignore[misc]  # bound at once
+    async with asyncio.timeout(WAIT):
+        error, heard = await asyncio.gather(
+            complaint(program, timeout=WAIT / 4), asyncio.to_thread(Path(held).read_text)
+        )
+
+    assert "did not end within" in error.message
+    assert heard == "started"
 
 
 @posix
 async def test_a_command_ends_when_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
-    pid_file = tmp_path / "pid"
-    program = (
-        f"import os, time; open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
-    )
+    held = held_pipe(tmp_path)
+    program = f"pipe = open({held!r}, 'w'); import time; time.sleep(600)"
     running = asyncio.create_task(printed(program))
-    await until(lambda: pid_file.exists() and pid_file.read_text() != "")
+    pipe = await asyncio.to_thread(open, held)  # noqa: SIM115 - closed below
 
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
 
-    await until(lambda: is_gone(int(pid_file.read_text())))
+    with pipe:
+        async with asyncio.timeout(WAIT):
+            assert await asyncio.to_thread(pipe.read) == ""
 
 
-def is_gone(pid: int) -> bool:
-    """Whether the process has ended, whoever is to collect it."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
+def held_pipe(directory: Path) -> str:
+    """A pipe whose reader sees its end once nobody who opened it for writing lives any more."""
+    path = directory / "held"
+    os.mkfifo(path)
+    return str(path)
 
 
 # --- when it is asked ------------------------------------------------------------------------
@@ -205,7 +205,7 @@ async def test_after_a_refusal_a_command_is_asked_anew_and_its_token_used_at_onc
     tmp_path: Path,
 ) -> None:
     async with (
-        WireGateway() as gateway,
+        wire_gateway() as gateway,
         client_rig(gateway.url, tmp_path, token_command=counting(tmp_path)) as rig,
     ):
         params = await (await gateway.accepted()).reject("AUTH_TOKEN_MISMATCH")
@@ -218,7 +218,7 @@ async def test_after_a_refusal_a_command_is_asked_anew_and_its_token_used_at_onc
 
 async def test_a_command_whose_token_stays_refused_is_not_run_in_a_circle(tmp_path: Path) -> None:
     async with (
-        WireGateway() as gateway,
+        wire_gateway() as gateway,
         client_rig(gateway.url, tmp_path, token_command=counting(tmp_path)) as rig,
     ):
         waiting = asyncio.create_task(rig.client.wait_hello(WAIT))
@@ -237,7 +237,7 @@ async def test_a_command_whose_token_stays_refused_is_not_run_in_a_circle(tmp_pa
 async def test_a_token_that_is_still_the_same_is_not_tried_twice(tmp_path: Path) -> None:
     command = counting(tmp_path, "always")
     async with (
-        WireGateway() as gateway,
+        wire_gateway() as gateway,
         client_rig(gateway.url, tmp_path, token_command=command) as rig,
     ):
         waiting = asyncio.create_task(rig.client.wait_hello(WAIT))
@@ -255,15 +255,18 @@ class Ring(keyring.backend.KeyringBackend):
 
     priority = 1.0
 
-    def __init__(self, failure: Exception | None = None, **entries: str) -> None:
+    def __init__(self, failure: Exception | None = None) -> None:
         super().__init__()
         self._failure = failure
-        self._entries = entries
+        self._entries: dict[tuple[str, str], str] = {}
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        self._entries[service, username] = password
 
     def get_password(self, service: str, username: str) -> str | None:
         if self._failure is not None:
             raise self._failure
-        return self._entries.get(f"{service} {username}")
+        return self._entries.get((service, username))
 
 
 @pytest.fixture(autouse=True)
@@ -280,14 +283,9 @@ async def from_keyring(kind: str = "token", url: str = URL) -> AuthMaterial:
 
 
 async def test_the_keyring_has_credentials_by_kind_and_origin() -> None:
-    keyring.set_keyring(
-        Ring(
-            **{
-                "acp-bridge-token wss://gw.example:443": "tok",
-                "acp-bridge-password wss://gw.example:443": "word",
-            }
-        )
-    )
+    keyring.set_keyring(Ring())
+    keyring.set_password("acp-bridge-token", "wss://gw.example:443", "tok")
+    keyring.set_password("acp-bridge-password", "wss://gw.example:443", "word")
 
     token, password = await from_keyring(), await from_keyring("password")
 
@@ -329,17 +327,16 @@ async def test_without_the_extra_the_message_names_it(monkeypatch: pytest.Monkey
 
 
 async def test_a_keyring_that_waits_for_its_user_blocks_nothing_else() -> None:
+    answered = threading.Event()
+
     class Waiting(Ring):
         def get_password(self, service: str, username: str) -> str | None:
-            time.sleep(0.3)  # what a dialog for a password does
-            return "tok"
+            return "tok" if answered.wait(WAIT) else None
 
     keyring.set_keyring(Waiting())
     asking = asyncio.create_task(from_keyring())
-    turns = 0
-    while not asking.done():
-        await asyncio.sleep(0)
-        turns += 1
+    await asyncio.sleep(0)  # it has begun
 
-    assert turns > 10
+    answered.set()
+
     assert (await asking).token == Secret("tok")
