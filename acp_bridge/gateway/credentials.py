@@ -78,6 +78,7 @@ class Slow:
     """What has to be got first, by :meth:`fetch`; kept until it is forgotten."""
 
     def __init__(self, place: Fetched) -> None:
+        self.label = place.label
         self._place = place
         self._outcome: Secret | ConfigError | None = None
         self._is_known = False
@@ -85,7 +86,7 @@ class Slow:
     def read(self) -> Found | None:
         if isinstance(self._outcome, ConfigError):
             raise self._outcome
-        return None if self._outcome is None else Found(self._outcome, self._place.label)
+        return None if self._outcome is None else Found(self._outcome, self.label)
 
     async def fetch(self) -> None:
         """Get it, unless it is known. What goes wrong is raised by :meth:`read`, and tried again

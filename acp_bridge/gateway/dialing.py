@@ -90,7 +90,7 @@ class Dialer:
         if is_ours or not isinstance(error, AuthenticationFailed):
             return False
         credentials = self._credentials[kind]
-        if credentials.withheld is not None and not credentials.are_told:
+        if credentials.withheld is not None:
             error.hint = " ".join(filter(None, (credentials.withheld, error.hint)))
         if self._has_renewed:
             credentials.forget()

@@ -122,7 +122,8 @@ async def test_endless_output_costs_no_memory_and_ends_with_the_time() -> None:
 async def test_at_the_time_limit_a_command_is_killed_with_what_it_started(tmp_path: Path) -> None:
     held = held_pipe(tmp_path)
     program = (
-        f"pipe = open({held!r}, 'w'); import os, subprocess, sys, time; os.set_inheritable(3, True);"
+        f"import os, subprocess, sys, time; pipe = open({held!r}, 'w');"
+        "os.set_inheritable(pipe.fileno(), True);"
         "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], close_fds=False);"
         "pipe.write('started'); pipe.flush(); time.sleep(600)"
     )
@@ -141,7 +142,7 @@ async def test_a_command_ends_when_nobody_waits_for_it_any_more(tmp_path: Path) 
     held = held_pipe(tmp_path)
     program = f"pipe = open({held!r}, 'w'); import time; time.sleep(600)"
     running = asyncio.create_task(printed(program))
-    pipe = await asyncio.to_thread(open, held)  # noqa: SIM115 - closed below
+    pipe = await asyncio.to_thread(open, held)
 
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -192,7 +193,7 @@ async def test_a_command_that_failed_is_tried_again(tmp_path: Path) -> None:
     program = f"import os; print('tok') if os.path.exists({str(flag)!r}) else exit(1)"
     credentials = Credentials.from_options(password_command=python(program))
     await credentials.fetch()
-    with pytest.raises(ConfigError, match="--password-command .* failed with exit code 1"):
+    with pytest.raises(ConfigError, match=r"--password-command .* failed with exit code 1"):
         credentials.current()
 
     flag.touch()
@@ -256,7 +257,7 @@ class Ring(keyring.backend.KeyringBackend):
     priority = 1.0
 
     def __init__(self, failure: Exception | None = None) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # the library's
         self._failure = failure
         self._entries: dict[tuple[str, str], str] = {}
 
@@ -293,7 +294,7 @@ async def test_the_keyring_has_credentials_by_kind_and_origin() -> None:
         Secret("tok"), None, "--keyring (acp-bridge-token wss://gw.example:443)"
     )
     assert (password.token, password.password) == (None, Secret("word"))
-    with pytest.raises(ConfigError, match="has no token for wss://other.example:443") as caught:
+    with pytest.raises(ConfigError, match=r"has no token for wss://other\.example:443") as caught:
         await from_keyring(url="wss://other.example")
     assert caught.value.hint == (
         "Put it there: keyring set acp-bridge-token wss://other.example:443"

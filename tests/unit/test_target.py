@@ -104,8 +104,8 @@ def test_a_url_of_a_flag_gets_a_variable_only_if_it_is_that_gateways(home: Path)
     assert used(other.credentials) == "no credential"
     assert used(other.acp_credentials) == "ZEROCLAW_ACP_BRIDGE_TOKEN"
     assert other.credentials.withheld == (
-        "OPENCLAW_GATEWAY_TOKEN is not used: it is for ws://127.0.0.1:19001, and --url names another"
-        " gateway."
+        "OPENCLAW_GATEWAY_TOKEN is not used: it is for ws://127.0.0.1:19001, and --url names"
+        " another gateway."
     )
 
 

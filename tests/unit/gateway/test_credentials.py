@@ -53,13 +53,14 @@ def test_without_any_credential_there_is_none_and_the_source_says_so() -> None:
 
 
 def test_a_value_is_known_by_the_flag_that_gave_it() -> None:
-    assert options(token="flag").current() == AuthMaterial(Secret("flag"), None, "--token")
+    given = {"token": "flag"}
+    assert options(**given).current() == AuthMaterial(Secret("flag"), None, "--token")
 
 
 def test_what_the_bridge_was_told_is_used_alone() -> None:
     theirs = from_environment("OPENCLAW_GATEWAY_TOKEN", {"OPENCLAW_GATEWAY_TOKEN": "theirs"})
 
-    told = options(password="word").or_else(theirs)
+    told = options(**{"password": "word"}).or_else(theirs)
 
     assert told.current() == AuthMaterial(None, Secret("word"), "--password")
 
