@@ -101,7 +101,8 @@ async def test_zeroclaws_token_of_the_environment_is_used_at_its_own_gateway(
             error = await editor.call("session/new", {"cwd": str(home), "mcpServers": []}).error()
             assert "it is for ws://127.0.0.1:42617" in error.data["hint"]
         (home / ".zeroclaw").mkdir()
-        (home / ".zeroclaw" / "config.toml").write_text(f"[gateway]\nport = {urlsplit(gateway.url).port}\n")
+        text = f"[gateway]\nport = {urlsplit(gateway.url).port}\n"
+        (home / ".zeroclaw" / "config.toml").write_text(text)
         async with acp(gateway, ZEROCLAW_ACP_BRIDGE_TOKEN=token) as editor:
             assert await editor.prompt(await editor.open(home), "say hello") == "end_turn"
         async with acp(gateway) as editor:
