@@ -34,6 +34,9 @@ from acp_bridge.gateway.settings import check_url
 log = logging.getLogger(__name__)
 
 
+_VARIABLES = (f"{OPENCLAW}_TOKEN", f"{OPENCLAW}_PASSWORD", f"{ZEROCLAW}_TOKEN")
+
+
 class Target(NamedTuple):
     """One gateway, as long as it is not known of which kind it is as both."""
 
@@ -50,6 +53,9 @@ def find_target(
 ) -> Target:
     """The gateway of the settings, else that of the gateway's own tools. No credential is read
     yet; ``learn`` is told each one that is. Raises ``ConfigError``."""
+    for name in _VARIABLES:  # secrets, whether they are used or not
+        if value := environ.get(name, "").strip():
+            learn(value)
     source = settings.source("gateway_url")
     endpoint: Endpoint | None = None
     place: OpenClawPlace | None = None

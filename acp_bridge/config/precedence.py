@@ -47,22 +47,33 @@ def place_of(source: str) -> int:
     return VARIABLE if source.startswith(ENV_PREFIX) else PROFILE
 
 
-def choose_credentials(given: dict[str, Any], sources: dict[str, str], urls: Urls) -> str | None:
-    """Leave in ``given`` and ``sources`` what counts. Returns a sentence about what was left out
-    for the sake of its gateway, if anything was.
+class Choice(NamedTuple):
+    """What became of the credentials that do not count."""
+
+    withheld: str | None = None
+    """A sentence about what was left out for the sake of its gateway, if anything was."""
+    unused: tuple[str, ...] = ()
+    """The values among them: they are secrets nevertheless."""
+
+
+def choose_credentials(given: dict[str, Any], sources: dict[str, str], urls: Urls) -> Choice:
+    """Leave in ``given`` and ``sources`` what counts.
 
     Raises ``ConfigError`` for two ways to one credential in the same place.
     """
     told = [name for name in _FIELDS if given[name] is not None]
     if not told:
-        return None
+        return Choice()
+    values = [given[kind] for kind in _KINDS]
     strongest = min(place_of(sources[name]) for name in told)
     for name in told:
         if place_of(sources[name]) > strongest:
             _drop(name, given, sources)
     for kind in _KINDS:
         _refuse_two(kind, given, sources)
-    return _keep_at_home(strongest, given, sources, urls)
+    withheld = _keep_at_home(strongest, given, sources, urls)
+    left = {given[kind] for kind in _KINDS}
+    return Choice(withheld, tuple(value for value in values if value and value not in left))
 
 
 def _refuse_two(kind: str, given: Mapping[str, Any], sources: Mapping[str, str]) -> None:

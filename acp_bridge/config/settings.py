@@ -39,8 +39,9 @@ class Settings:
     of seconds. At most one of ``token``, ``token_file``, ``token_command`` and a ``keyring`` of
     ``"token"`` is set, and likewise for the password. ``config`` is the file with profiles that was
     read, ``profile`` the one that was named. ``withheld`` says which credential is kept from the
-    gateway since it belongs to another one, if any is.
-    ``ledger_url`` may hold a password; it counts only if ``ledger`` is ``"file"``.
+    gateway since it belongs to another one, if any is; ``unused_secrets`` are values that were
+    given and do not count. ``ledger_url`` may hold a password; it counts only if ``ledger`` is
+    ``"file"``.
     """
 
     gateway_url: str
@@ -83,6 +84,7 @@ class Settings:
     log_format: str
     log_file: Path | None
     withheld: str | None
+    unused_secrets: tuple[str, ...] = field(repr=False)
     sources: Mapping[str, str] = field(repr=False)
 
     def source(self, field: str) -> str:
@@ -110,14 +112,16 @@ def load(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
             sources[option.field] = source
         given[option.field] = None if text is None else _read(option, text, source)
     given["config"] = config
-    withheld = choose_credentials(given, sources, _urls(flags, environ, profile))
+    choice = choose_credentials(given, sources, _urls(flags, environ, profile))
     _raise_verbosity(verbosity, given, sources)
     _choose_ledger(given, sources)
     if given["ledger_url"] is None:
         given["ledger_url"] = f"sqlite:///{_ledger_directory(given) / _LEDGER_FILE}"
     if given["state_dir"] is None:
         given["state_dir"] = _default_directory("state")
-    return Settings(**given, withheld=withheld, sources=sources)
+    return Settings(
+        **given, withheld=choice.withheld, unused_secrets=choice.unused, sources=sources
+    )
 
 
 def config_file(config: Path | None) -> Path | None:

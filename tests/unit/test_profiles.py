@@ -233,6 +233,14 @@ def test_the_credentials_of_the_strongest_place_are_used_alone(file: Path) -> No
     assert (found.password, found.token_command) == (HIDDEN, None)
     assert found.source("token_command") == "default"
     assert found.withheld is None
+    assert found.unused_secrets == ()
+
+
+def test_a_credential_that_does_not_count_is_a_secret_nevertheless() -> None:
+    assert settings("--token-file=/t", ACP_BRIDGE_PASSWORD=HIDDEN).unused_secrets == (HIDDEN,)
+    ours = {"ACP_BRIDGE_GATEWAY_URL": WORK, "ACP_BRIDGE_TOKEN": HIDDEN}
+    assert settings("--url=ws://x.example", **ours).unused_secrets == (HIDDEN,)
+    assert settings(ACP_BRIDGE_TOKEN=HIDDEN).unused_secrets == ()
 
 
 @pytest.mark.parametrize("argv", [("--url", "wss://x.example"), ("--gateway-url=ws://127.0.0.1",)])
