@@ -203,10 +203,14 @@ Flags = Mapping[str, tuple[str, str]]
 def _profile(flags: Flags, environ: Mapping[str, str]) -> tuple[Path | None, Flags]:
     """The file that was read, if there is one, and what its profile gives."""
     by_field = {option.field: option for option in OPTIONS}
-    named = {name: _find(by_field[name], flags, environ, {}) for name in ("config", "profile")}
-    text, source = named["config"]
-    config = None if text is None else Path(str(_read(by_field["config"], text, source)))
-    name, profile_source = named["profile"]
+
+    def value(name: str) -> tuple[Any, str]:
+        text, source = _find(by_field[name], flags, environ, {})
+        return (None if text is None else _read(by_field[name], text, source)), source
+
+    (config, source), (name, profile_source) = value("config"), value("profile")
+    if name is None and config is None and value("demo")[0]:
+        return None, {}  # a demo shows the same to everybody
     path = config_file(config)
     found = None
     if path is not None and (config is not None or name is not None or path.exists()):

@@ -210,3 +210,21 @@ def test_the_place_of_the_file_can_be_asked_for(home: Path) -> None:
     assert result.stdout == f"{path}\n"
     assert "does not exist" in result.stderr
     assert shown(home, "path", "--config", "~/x").stdout == f"{home}/x\n"
+
+
+def test_the_demo_takes_nothing_from_a_profile(home: Path) -> None:
+    profiles(home, f'[profiles.default]\ntoken = "{TOKEN}"\nledger_url = "nonsense://x"\n')
+
+    done = subprocess.run(
+        [sys.executable, "-m", "acp_bridge", "demo", "--prompt", "say hello"],
+        capture_output=True,
+        text=True,
+        env=editor_environment(home),
+        stdin=subprocess.DEVNULL,
+        check=False,
+        timeout=40,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "hello" in done.stdout

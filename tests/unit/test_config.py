@@ -207,7 +207,7 @@ def test_a_bad_variable_is_refused_with_its_name_and_a_remedy(field: str) -> Non
     assert error.hint
     if (example := error.hint.removeprefix("For example: ")) != error.hint:
         key, _, value = example.partition("=")
-        load([], {key: value})
+        load([], {**NEEDED.get(field, {}), key: value})
 
 
 @pytest.mark.parametrize("field", [field for field in BAD if GOOD[field][1] not in (True, False)])
@@ -220,7 +220,7 @@ def test_a_bad_flag_is_refused_with_its_name_and_a_remedy(field: str) -> None:
     assert error.data["field"] == field
     assert error.hint
     if (example := error.hint.removeprefix("For example: ")) != error.hint:
-        load(example.split(" ", 1), {})
+        load(example.split(" ", 1), NEEDED.get(field, {}))
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e99", "1 s", "86401"])

@@ -190,6 +190,12 @@ def test_a_profile_or_file_that_is_not_there_is_an_error(
         assert word in f"{error.message} {error.hint}"
 
 
+def test_a_demo_is_the_same_for_everybody_unless_a_profile_is_named(file: Path) -> None:
+    assert settings("--demo").config is None
+    assert settings("--demo").token_file is None
+    assert settings("--demo", "--profile=work").agent == "main"
+
+
 def test_a_profile_that_is_named_needs_a_file(tmp_path: Path) -> None:
     assert "--profile: there is no file" in failure("--profile", "work").message
 
