@@ -5,7 +5,9 @@ Rules of 2026.6.11 and 2026.9.6: the URL is that of ``OPENCLAW_GATEWAY_URL``, th
 ``gateway.mode`` ``remote`` that of ``gateway.remote.url``, else this machine at
 ``OPENCLAW_GATEWAY_PORT`` or ``gateway.port``. A URL from the variable goes with credentials of
 variables alone. ``${NAME}`` stands for a variable, and a value with one that is unset counts as
-none. Parts that lie in other files (``$include``) are not read.
+none. Parts that lie in other files (``$include``) are not read. For a gateway on this machine
+2026.9.6 takes the token of the file before that of the variable, and 2026.6.11 the other way round;
+here it is as in the newer one, since the gateway itself reads that file.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ _FILES: Final = ("openclaw.json", "clawdbot.json")
 """The second of each is the name of long ago."""
 _REMOTE_TOKEN: Final[tuple[str, ...]] = ("remote", "", "auth")
 _REMOTE_PASSWORD: Final[tuple[str, ...]] = ("", "remote", "auth")
-_LOCAL: Final[tuple[str, ...]] = ("", "auth", "remote")
-_LOCAL_PROXIED: Final[tuple[str, ...]] = ("", "auth")
+_LOCAL: Final[tuple[str, ...]] = ("auth", "", "remote")
+_LOCAL_PROXIED: Final[tuple[str, ...]] = ("auth", "")
 """Which part of the section is asked when; empty is the variable."""
 _VARIABLE: Final = re.compile(r"\$?\$\{([A-Z_][A-Z0-9_]*)\}")
 _PORT: Final = re.compile(r"(?:.*:)?(\d{1,5})", re.ASCII)
@@ -232,6 +234,7 @@ class _InOrder:
 
     def read(self) -> Found | None:
         section: Json | None = None
+        unfollowed: ConfigError | None = None
         for part in self.parts:
             if not part:
                 value = from_environment(f"{OPENCLAW}_{self.kind.upper()}", self.environ)
@@ -241,10 +244,16 @@ class _InOrder:
             if section is None:
                 section = _read_gateway(self.path, OTHERS_MAY_READ) or {}
             gateway = _Gateway(self.path, section, self.environ)
-            secret = gateway.credential(part, self.kind)
+            try:
+                secret = gateway.credential(part, self.kind) if unfollowed is None else None
+            except ConfigError as error:
+                unfollowed = error  # a variable may still have it; the other part is no stand-in
+                continue
             if secret is not None:
                 _read_gateway(self.path, OTHERS_MAY_ENTER)  # a secret is in it
                 return Found(secret, f"gateway.{part}.{self.kind} in {self.path}")
+        if unfollowed is not None:
+            raise unfollowed
         return None
 
 

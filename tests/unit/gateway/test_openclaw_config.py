@@ -146,7 +146,7 @@ VARIABLES = {"OPENCLAW_GATEWAY_TOKEN": "env-t", "OPENCLAW_GATEWAY_PASSWORD": "en
     ("mode", "environ", "token", "password"),
     [
         ("local", {}, "local-t", "local-p"),
-        ("local", VARIABLES, "env-t", "env-p"),
+        ("local", VARIABLES, "local-t", "local-p"),
         ("remote", {}, "remote-t", "remote-p"),
         ("remote", VARIABLES, "remote-t", "env-p"),
         ("remote", {**VARIABLES, "OPENCLAW_GATEWAY_URL": "wss://v"}, "env-t", "env-p"),
@@ -166,6 +166,12 @@ def test_a_url_of_the_variable_gets_nothing_of_the_file(home: Home) -> None:
 
     assert home.token(OPENCLAW_GATEWAY_URL="wss://v") is None
     assert home.password(OPENCLAW_GATEWAY_URL="wss://v") is None
+
+
+def test_locally_a_variable_goes_before_the_remote_credential(home: Home) -> None:
+    home.gateway(remote=BOTH["remote"])
+
+    assert home.token(**VARIABLES) == ("env-t", "OPENCLAW_GATEWAY_TOKEN")
 
 
 def test_locally_the_remote_credential_is_the_last_resort(home: Home) -> None:
@@ -218,6 +224,7 @@ def test_a_reference_to_a_variable_is_followed_and_any_other_is_told(home: Home)
     home.gateway(auth={"token": {"source": "exec", "provider": "vault", "id": "x"}})
     error = home.failure()
     assert error.message == f"gateway.auth.token in {home.file} refers to OpenClaw's secrets."
+    assert home.token(**VARIABLES) == ("env-t", "OPENCLAW_GATEWAY_TOKEN")
     assert "--token-command" in (error.hint or "")
 
 
