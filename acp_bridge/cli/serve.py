@@ -80,6 +80,10 @@ def _guard_secrets(settings: Settings) -> None:
                 f"acp-bridge: warning: --{field} shows the {field} in process listings;"
                 f" use --{field}-file or ACP_BRIDGE_{field.upper()}"
             )
+    for value in settings.unused_secrets:
+        logs.register_secret(value)
+    if settings.withheld is not None:
+        tell(f"acp-bridge: warning: {settings.withheld}")
     from acp_bridge.storage import secrets_of
 
     in_url = secrets_of(settings.ledger_url)

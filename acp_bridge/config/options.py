@@ -6,64 +6,11 @@ checked against it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from acp_bridge.config import values
-
-ENV_PREFIX: Final = "ACP_BRIDGE_"
-
-DEFAULT: Final = "default"
-"""The source of a value that neither a flag nor a variable gave."""
-
-
-class Option(NamedTuple):
-    """One option.
-
-    ``default`` is text like any other value and read the same way; ``None`` means unset.
-    ``extra_env`` are variables asked after the one that bears the option's name. ``off`` is the
-    value that ``--no-...`` stands for, of an option that takes a value.
-    """
-
-    field: str
-    flag: str
-    read: Callable[[str], object]
-    help: str
-    group: str
-    metavar: str = ""
-    default: str | None = None
-    example: str = ""
-    alias: str | None = None
-    extra_env: tuple[str, ...] = ()
-    is_secret: bool = False
-    off: str | None = None
-
-    @property
-    def env(self) -> tuple[str, ...]:
-        """The variables that may give the value, first one first."""
-        return (ENV_PREFIX + self.field.upper(), *self.extra_env)
-
-    @property
-    def is_switch(self) -> bool:
-        """Whether it takes no value on the command line."""
-        return self.read is values.switch
-
-    @property
-    def shown_flag(self) -> str:
-        """The spelling that changes something: the negative one of a switch that is on."""
-        return self.flags[-1] if self.default == "true" else self.flag
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """Every spelling on the command line, the negative of a switch last."""
-        spellings = (self.flag,) if self.alias is None else (self.flag, self.alias)
-        return (*spellings, self.negative) if self.is_switch else spellings
-
-    @property
-    def negative(self) -> str:
-        """The flag that says no, of those that have one."""
-        return f"--no-{self.flag[2:]}"
-
+from acp_bridge.config.credential_options import CREDENTIAL_OPTIONS
+from acp_bridge.config.option import ENV_PREFIX, Option
 
 OPTIONS: Final = (
     Option(
@@ -143,63 +90,7 @@ OPTIONS: Final = (
         "Gateway",
         default="false",
     ),
-    Option(
-        "token_file",
-        "--token-file",
-        values.path,
-        "File with the gateway's token, readable by you alone.",
-        "Credentials",
-        metavar="PATH",
-        example="~/.config/acp-bridge/token",
-    ),
-    Option(
-        "token",
-        "--token",
-        values.secret,
-        "The gateway's token. Other users see it in process listings: prefer the file.",
-        "Credentials",
-        metavar="TEXT",
-        example="TOKEN",
-        is_secret=True,
-    ),
-    Option(
-        "token_via",
-        "--token-via",
-        values.token_via,
-        "Where a gateway that speaks ACP gets the token: header, subprotocol or query.",
-        "Credentials",
-        metavar="PLACE",
-        default="header",
-        example="subprotocol",
-    ),
-    Option(
-        "password_file",
-        "--password-file",
-        values.path,
-        "File with the gateway's password, readable by you alone.",
-        "Credentials",
-        metavar="PATH",
-        example="~/.config/acp-bridge/password",
-    ),
-    Option(
-        "password",
-        "--password",
-        values.secret,
-        "The gateway's password. Other users see it in process listings: prefer the file.",
-        "Credentials",
-        metavar="TEXT",
-        example="PASSWORD",
-        is_secret=True,
-    ),
-    Option(
-        "scopes",
-        "--scopes",
-        values.names,
-        "Scopes to ask the gateway for, instead of all that the bridge can use.",
-        "Credentials",
-        metavar="NAMES",
-        example="operator.read,operator.write",
-    ),
+    *CREDENTIAL_OPTIONS,
     Option(
         "session",
         "--session",
@@ -352,6 +243,26 @@ OPTIONS: Final = (
         metavar="N",
         default="16777216",
         example="16777216",
+    ),
+    Option(
+        "config",
+        "--config",
+        values.path,
+        "File with profiles (default: config.toml in the user's configuration directory).",
+        "Files and logs",
+        metavar="PATH",
+        example="~/.config/acp-bridge/config.toml",
+        is_in_profiles=False,
+    ),
+    Option(
+        "profile",
+        "--profile",
+        values.line,
+        "Profile of that file to take options from (default: the one called default, if any).",
+        "Files and logs",
+        metavar="NAME",
+        example="work",
+        is_in_profiles=False,
     ),
     Option(
         "state_dir",

@@ -247,7 +247,7 @@ class GatewayClient:
         try:
             await link.run()
         except HandshakeRefused as error:
-            if not attempt.refused(error):
+            if not await self._dialer.refused(dialed, error):
                 raise
             return True
         except TransportClosed as closed:

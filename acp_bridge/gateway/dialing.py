@@ -7,7 +7,14 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import NamedTuple
 
-from acp_bridge.errors import GatewayError, GatewayUnreachable
+from acp_bridge.errors import (
+    AuthenticationFailed,
+    CredentialsUnusable,
+    GatewayError,
+    GatewayUnreachable,
+    HandshakeRefused,
+    PairingRequired,
+)
 from acp_bridge.gateway.approach import AcpApproach, Approach, Attempt, OpenClawApproach
 from acp_bridge.gateway.detection import ACP, ASKING, OPENCLAW, Choice, choose, greeting, selected
 from acp_bridge.gateway.settings import GatewaySettings
@@ -42,6 +49,9 @@ class Dialer:
             ACP: self._acp,
             OPENCLAW: OpenClawApproach(settings),
         }
+        self._credentials = {ACP: settings.acp_credentials, OPENCLAW: settings.credentials}
+        self._has_renewed = False
+        """Whether credentials were got anew since the last hello: once is enough."""
         self._choice = choose(settings.kind, settings.url, settings.kind_source)
         self._has_told = False
 
@@ -73,6 +83,7 @@ class Dialer:
     def accepted(self, dialed: Dialed) -> None:
         """A hello came over this connection: from now on the gateway's kind is known."""
         dialed.attempt.accepted()
+        self._has_renewed = False
         self._choice = dialed.choice
         if not self._has_told:
             self._has_told = True
@@ -80,20 +91,45 @@ class Dialer:
             fields = {"kind": kind, "reason": reason}
             log.info("the kind of the gateway is known", extra={"fields": fields})
 
+    async def refused(self, dialed: Dialed, error: HandshakeRefused) -> bool:
+        """The gateway refused us over this connection; whether another attempt at once, with
+        another credential, makes sense."""
+        kind = dialed.choice.kind
+        return dialed.attempt.refused(error) or await self._is_renewed(kind, error)
+
+    async def _is_renewed(self, kind: str, error: GatewayError) -> bool:
+        """Whether the credential that was refused is another one by now."""
+        is_ours = isinstance(error, PairingRequired | CredentialsUnusable)
+        if is_ours or not isinstance(error, AuthenticationFailed):
+            return False
+        credentials = self._credentials[kind]
+        if credentials.withheld is not None:
+            error.hint = " ".join(filter(None, (credentials.withheld, error.hint)))
+        if self._has_renewed:
+            credentials.forget()
+            return False
+        self._has_renewed = True
+        return await credentials.renew()
+
     async def _dial_as(
-        self, choice: Choice, generation: Generation, upgrade: Upgrade | None = None
+        self,
+        choice: Choice,
+        generation: Generation,
+        upgrade: Upgrade | None = None,
+        *,
+        is_last: bool = False,
     ) -> Dialed:
+        await self._credentials[choice.kind].fetch()
         attempt = self._approaches[choice.kind].attempt(generation)
         try:
             return await self._open(attempt, choice, upgrade)
         except GatewayError as error:
-            if not await attempt.mended(error):
-                raise attempt.explained(error) from None
-        attempt = self._approaches[choice.kind].attempt(generation)
-        try:
-            return await self._open(attempt, choice, upgrade)
-        except GatewayError as error:
-            raise attempt.explained(error) from None
+            is_mended = not is_last and await attempt.mended(error)
+            explained = attempt.explained(error)
+            if is_last or not (is_mended or await self._is_renewed(choice.kind, explained)):
+                raise explained from None
+        log.info("trying another credential")
+        return await self._dial_as(choice, generation, upgrade, is_last=True)
 
     async def _open(self, attempt: Attempt, choice: Choice, upgrade: Upgrade | None) -> Dialed:
         upgrade = upgrade or attempt.upgrade

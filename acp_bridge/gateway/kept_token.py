@@ -14,8 +14,8 @@ from pathlib import Path
 
 from acp_bridge.errors import ConfigError
 from acp_bridge.gateway import pairing, private_files
-from acp_bridge.gateway.credentials import read_kept
 from acp_bridge.gateway.secret import Secret
+from acp_bridge.gateway.secret_files import read_credential
 
 
 def pair_and_keep(
@@ -55,7 +55,7 @@ def pair_and_keep(
 def known_token(path: Path) -> Secret | None:
     """The token in ``path``; None if there is none that could be used."""
     try:
-        return read_kept(path) if path.exists() else None
+        return Secret(read_credential(path, "the pairing's token")) if path.exists() else None
     except ConfigError:
         return None
 

@@ -15,7 +15,7 @@ import pytest
 from acp_bridge.demo.acp import AcpDemoGateway
 from acp_bridge.errors import AuthenticationFailed, ConfigError, GatewayError, GatewayRefused
 from acp_bridge.gateway import pairing
-from acp_bridge.gateway.credentials import Credentials
+from acp_bridge.gateway.credentials import Credentials, File
 from acp_bridge.gateway.kept_token import known_token, pair_and_keep
 from acp_bridge.gateway.secret import Secret
 from acp_bridge.gateway.settings import is_loopback
@@ -101,7 +101,8 @@ def test_what_can_be_no_token_is_not_kept(server: PairingServer, token: Any) -> 
 
 def settings(kept: Path, given: Credentials | None = None) -> dict[str, Any]:
     none = given or credentials()
-    return {"kind": "acp", "acp_credentials": none.or_kept(kept)}
+    of_pairing = File("the pairing's", kept, is_optional=True)
+    return {"kind": "acp", "acp_credentials": none.or_else(of_pairing)}
 
 
 @pytest.mark.parametrize("stale", [None, "stale-token"])
