@@ -14,10 +14,7 @@ import orjson
 
 from acp_bridge.errors import UnreadableFrame
 from acp_bridge.ids import Json
-
-MAX_DEPTH = 200
-"""Deeper frames are not read: what is passed on must still be writable as JSON, and the writer
-allows 254 levels."""
+from acp_bridge.wire import bounds
 
 
 class Response(NamedTuple):
@@ -98,12 +95,14 @@ def _dump(value: object) -> bytes:
 
 
 def _parse(text: str) -> Any:
+    raw = text.encode("utf-8", "surrogatepass")
+    if bounds.has_too_many_values(raw):
+        raise UnreadableFrame("frame with too many values")
     try:
-        frame = orjson.loads(text)
+        frame = orjson.loads(raw)
     except ValueError:
         frame = _parse_leniently(text)
-    # Counting is far cheaper than walking, and hardly any frame has so many brackets.
-    if text.count("[") + text.count("{") > MAX_DEPTH and _is_too_deep(frame):
+    if bounds.is_too_deep(frame, raw):
         raise UnreadableFrame("frame nested too deeply")
     return frame
 
@@ -134,17 +133,3 @@ def _int64_or_float(digits: str) -> int | float | None:
     if len(digits) <= 20 and -(2**63) <= (number := int(digits)) < 2**64:
         return number
     return _finite_or_none(digits)
-
-
-def _is_too_deep(frame: object) -> bool:
-    level: list[Any] = [frame]
-    for _ in range(MAX_DEPTH):
-        level = [
-            child
-            for value in level
-            for child in (value.values() if isinstance(value, dict) else value)
-            if isinstance(child, dict | list)
-        ]
-        if not level:
-            return False
-    return True

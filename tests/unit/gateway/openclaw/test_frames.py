@@ -9,7 +9,6 @@ import pytest
 
 from acp_bridge.errors import UnreadableFrame
 from acp_bridge.gateway.dialects.openclaw.frames import (
-    MAX_DEPTH,
     Event,
     Response,
     as_count,
@@ -19,6 +18,7 @@ from acp_bridge.gateway.dialects.openclaw.frames import (
     read_frame,
     write_request,
 )
+from acp_bridge.wire.bounds import MAX_DEPTH, MAX_VALUES
 
 
 def payload_of(text: str) -> Any:
@@ -88,6 +88,12 @@ def test_a_frame_that_could_not_be_written_again_is_not_read() -> None:
         payload_of("[" * 500 + "]" * 500)
     wide = "[" + ",".join(["{}"] * 1000) + "]"
     assert len(payload_of(wide)) == 1000
+
+
+def test_a_frame_of_more_values_than_are_read_is_not_parsed() -> None:
+    wide = "[" + ",".join(["{}"] * (MAX_VALUES // 2)) + "]"
+    with pytest.raises(UnreadableFrame, match="too many values"):
+        payload_of(wide)
 
 
 def test_a_request_is_compact_utf8() -> None:
