@@ -18,7 +18,8 @@
     │   ├── SessionNotFound                                                     -32002
     │   ├── SessionBusy                a turn is live                           -32600
     │   ├── SessionKeyUnresolved                                                -32602
-    │   └── SessionRateLimited         retryable                                -32603
+    │   ├── SessionRateLimited         retryable                                -32603
+    │   └── TooManySessions            retryable; all of them are busy          -32603
     ├── GatewayError
     │   ├── GatewayUnreachable         retryable                                -32603
     │   ├── HandshakeRefused                                                    -32603
@@ -182,6 +183,13 @@ class SessionRateLimited(SessionError):
     """Too many sessions were created in a short time."""
 
     code = "rate_limited"
+    retryable = True
+
+
+class TooManySessions(SessionError):
+    """The bridge keeps no more sessions."""
+
+    code = "too_many_sessions"
     retryable = True
 
 
