@@ -12,6 +12,7 @@
     │       ├── UnknownMethod                                                   -32601
     │       ├── InvalidParams                                                   -32602
     │       ├── NotInitialized                                                  -32600
+    │       ├── TooManyRequests        retryable; unanswered ones               -32600
     │       └── UnreadableFrame        from the gateway; logged, not fatal
     ├── RequestCancelled               by $/cancel_request                      -32800
     ├── SessionError
@@ -130,6 +131,13 @@ class NotInitialized(RemoteProtocolError):
     """The first request must be initialize."""
 
     code = "not_initialized"
+
+
+class TooManyRequests(RemoteProtocolError):
+    """Too many requests wait for their answers."""
+
+    code = "too_many_requests"
+    retryable = True
 
 
 class UnreadableFrame(RemoteProtocolError):

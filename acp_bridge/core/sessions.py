@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from acp_bridge.core.options import Shown
 from acp_bridge.errors import (
@@ -147,7 +147,7 @@ class Sessions:
         spare = len(others) - self._limit + 1
         if spare > len(idle):
             raise TooManySessions(
-                f"{self._limit:,} sessions are at work in this bridge, which is as many as it keeps.",
+                f"{self._limit:,} sessions are at work in this bridge, as many as it keeps.",
                 hint="Wait until a turn ends, or close a session.",
             )
         for place, each in enumerate(idle):

@@ -19,8 +19,11 @@ from acp_bridge.wire.jsonrpc import BareId, MessageId, Request, Response
 class Reply:
     """The one answer to one request of the editor; a ``core.ports.Responder``."""
 
-    def __init__(self, connection: Connection, request: Request, session_id: SessionId | None):
+    def __init__(
+        self, connection: Connection, request: Request, session_id: SessionId | None, size: int
+    ) -> None:
         self._connection = connection
+        self.size = size
         self._session_id = session_id
         self.id: MessageId = request.id
         self.method = request.method
@@ -45,6 +48,10 @@ class Connection:
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self._replies: dict[Any, list[Reply]] = {}
+        self.unanswered = 0
+        """Requests of the editor that are in flight."""
+        self.unanswered_bytes = 0
+        """Bytes of their lines."""
         self._questions: dict[str, _Question] = {}
         self._questions_asked = 0
         self._idle = asyncio.Event()
@@ -92,11 +99,16 @@ class Connection:
             session_id=question.session_id,
         )
 
-    def open(self, request: Request, session_id: SessionId | None = None) -> Reply:
-        """Note a request of the editor as being in flight. Its answer keeps its place behind the
-        updates of ``session_id``. Two requests may have one id; both get their answer."""
-        reply = Reply(self, request, session_id)
+    def open(
+        self, request: Request, session_id: SessionId | None = None, *, size: int = 0
+    ) -> Reply:
+        """Note a request of the editor, of ``size`` bytes, as being in flight. Its answer keeps its
+        place behind the updates of ``session_id``. Two requests may have one id; both get their
+        answer."""
+        reply = Reply(self, request, session_id, size)
         self._replies.setdefault(_key(request.id), []).append(reply)
+        self.unanswered += 1
+        self.unanswered_bytes += size
         self._idle.clear()
         return reply
 
@@ -104,6 +116,8 @@ class Connection:
         """Write the answer to a request and forget it."""
         key = _key(reply.id)
         self._replies[key].remove(reply)
+        self.unanswered -= 1
+        self.unanswered_bytes -= reply.size
         if not self._replies[key]:
             del self._replies[key]
         if not self._replies:
