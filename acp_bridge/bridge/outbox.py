@@ -27,13 +27,12 @@ from acp_bridge.bridge.outbox_items import (
     chunk_text,
     pieces,
     update_message,
-    weigh,
-    weigh_text,
 )
 from acp_bridge.bridge.recorder import Recorder
 from acp_bridge.core.ports import Entry
 from acp_bridge.ids import Json, SessionId
 from acp_bridge.wire import jsonrpc
+from acp_bridge.wire.weight import weigh, weigh_text
 from ledger import EventLedger
 
 _log = logging.getLogger(__name__)

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from acp_bridge.core.events import RunReported
 from acp_bridge.core.parts import without_time
+from acp_bridge.core.recent import Recent
 from acp_bridge.core.transcript import PastTurn, Transcript
 from acp_bridge.ids import Json, RunId, SessionKey
 
@@ -39,13 +40,13 @@ class Memory:
     def __init__(self) -> None:
         self.capabilities: Json = {}
         """What the editor can do, in ACP's own shape."""
-        self.stored: dict[SessionKey, int] = {}
+        self.stored: Recent[SessionKey, int] = Recent()
         """How many turns the gateway has stored, of sessions where that is known."""
         self.flying: dict[SessionKey, Flight] = {}
         """The runs of the present connection."""
         self.orphans: dict[SessionKey, Flight] = {}
         """Runs that may go on unseen; at most one a session."""
-        self.directories: dict[SessionKey, str] = {}
+        self.directories: Recent[SessionKey, str] = Recent()
         """The working directory of sessions that were made here."""
         self.reports: dict[RunId, RunReported] = {}
         """What became of orphans that nobody has asked for yet."""

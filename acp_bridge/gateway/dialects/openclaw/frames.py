@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from acp_bridge.errors import UnreadableFrame
-from acp_bridge.ids import Json
+from acp_bridge.ids import MAX_ID, Json
 from acp_bridge.wire import bounds
 
 
@@ -78,6 +78,11 @@ def as_list(value: object) -> list[Any]:
 def as_text(value: object) -> str | None:
     """``value`` if it is a string that is not empty."""
     return value if isinstance(value, str) and value else None
+
+
+def as_id(value: object) -> str | None:
+    """``value`` if it can be an id or a key: a string of at most ``MAX_ID`` characters."""
+    return value if isinstance(value, str) and 0 < len(value) <= MAX_ID else None
 
 
 def as_count(value: object) -> int | None:

@@ -12,12 +12,14 @@ from acp_bridge.gateway.dialects.openclaw.frames import (
     Event,
     Response,
     as_count,
+    as_id,
     as_list,
     as_object,
     as_text,
     read_frame,
     write_request,
 )
+from acp_bridge.ids import MAX_ID
 from acp_bridge.wire.bounds import MAX_DEPTH, MAX_VALUES
 
 
@@ -114,3 +116,9 @@ def test_looking_into_a_value_never_fails(value: Any) -> None:
     assert as_text(value) == ("x" if value == "x" else None)
     expected = {5: 5, 1.5: 1}.get(value) if type(value) in {int, float} else None
     assert as_count(value) == expected
+
+
+def test_an_id_may_be_as_long_as_the_limit_and_no_longer() -> None:
+    assert as_id("i" * MAX_ID) == "i" * MAX_ID
+    odd: list[Any] = ["i" * (MAX_ID + 1), "", 5, None, [], {}, 1e300, True]
+    assert [as_id(value) for value in odd] == [None] * len(odd)
