@@ -33,7 +33,7 @@ from acp_bridge.gateway.credentials import OPENCLAW, ZEROCLAW, Credentials
 from acp_bridge.gateway.detection import ACP
 from acp_bridge.gateway.endpoint import acp_endpoint
 from acp_bridge.gateway.settings import GatewaySettings, check_url
-from acp_bridge.logs import register_secret
+from acp_bridge.logs import register_secret, without_credentials
 from acp_bridge.storage import LazyLedger, ledger_of
 
 EXIT_OK = 0
@@ -87,8 +87,9 @@ async def _run(
         _writer(channel, ledger),
         now_ms=_now_ms,
         on_gone=lambda: _leave(leave, EXIT_OK),
+        hide=without_credentials,
     )
-    editor = Connection(outbox)
+    editor = Connection(outbox, without_credentials)
     try:
         async with asyncio.TaskGroup() as tasks:
             bridge = Bridge(

@@ -89,6 +89,11 @@ def update_message(session_id: SessionId, update: Json) -> Json:
     return jsonrpc.notification("session/update", session_update(session_id, update))
 
 
+def is_notice(update: Json) -> bool:
+    """Whether an update is the bridge's own word, see ``core.turn_view``."""
+    return ":notice:" in str(update.get("messageId", ""))
+
+
 def chunk_text(update: Json, entry: Entry) -> str | None:
     """The text of an update that may be merged and cut: a plain text chunk, recorded as it is."""
     content = update.get("content")

@@ -33,7 +33,7 @@ class Reply:
         self._answer(jsonrpc.result(self.id, result))
 
     def error(self, error: BaseException) -> None:
-        self._answer(jsonrpc.failure(self.id, error))
+        self._answer(self._connection.hide(jsonrpc.failure(self.id, error)))
 
     def _answer(self, message: Json) -> None:
         if self.is_answered:
@@ -43,10 +43,14 @@ class Reply:
 
 
 class Connection:
-    """Implements ``core.ports.Editor`` and keeps the requests of the editor until answered."""
+    """Implements ``core.ports.Editor`` and keeps the requests of the editor until answered.
 
-    def __init__(self, outbox: Outbox) -> None:
+    ``hide`` takes the secrets out of an answer that is an error.
+    """
+
+    def __init__(self, outbox: Outbox, hide: Callable[[Json], Json] = lambda error: error) -> None:
         self._outbox = outbox
+        self._hide = hide
         self._replies: dict[Any, list[Reply]] = {}
         self.unanswered = 0
         """Requests of the editor that are in flight."""
@@ -111,6 +115,10 @@ class Connection:
         self.unanswered_bytes += size
         self._idle.clear()
         return reply
+
+    def hide(self, failure: Json) -> Json:
+        """A failure as it may be told. Its id is the editor's own."""
+        return {**failure, "error": self._hide(failure["error"])}
 
     def close(self, reply: Reply, message: Json, session_id: SessionId | None) -> None:
         """Write the answer to a request and forget it."""
