@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from acp_bridge.errors import ConfigError
 from acp_bridge.ids import MAX_ID, Json
+from acp_bridge.wire.bounds import is_too_deep
 from acp_bridge.wire.content import escape_controls
 from ledger import LedgerBusy, LedgerCorrupt, LedgerError, NotALedger, SchemaAhead
 
@@ -294,7 +295,8 @@ def _parsed(text: Any) -> Json | None:
         value = json.loads(text)
     except (TypeError, ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else bytes(text)
+    return value if isinstance(value, dict) and not is_too_deep(value, raw) else None
 
 
 def _session(
