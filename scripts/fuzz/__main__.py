@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def main() -> None:
     """Take the target's name from the command line and leave the rest of it to libFuzzer."""
-    import atheris  # type: ignore[import-not-found, unused-ignore]  # of the group fuzz alone
+    import atheris  # type: ignore[import-not-found, import-untyped, unused-ignore]  # of the group fuzz alone
 
     with atheris.instrument_imports(include=["acp_bridge", "ledger"]):
         from scripts.fuzz.targets import TARGETS
