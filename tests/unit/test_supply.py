@@ -17,7 +17,7 @@ def key(version: str) -> tuple[int, ...]:
 
 def asked_for() -> list[str]:
     project, groups = PROJECT["project"], PROJECT["dependency-groups"]
-    extras = sum(project["optional-dependencies"].values(), [])
+    extras = [each for extra in project["optional-dependencies"].values() for each in extra]
     wanted = [*groups["test"], *groups["lint"], *groups["types"]]
     return [*project["dependencies"], *extras, *wanted]
 
