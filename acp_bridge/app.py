@@ -31,7 +31,7 @@ from acp_bridge.front.stdio import Channel, claim
 from acp_bridge.gateway.client import GatewayClient
 from acp_bridge.gateway.credentials import Credentials
 from acp_bridge.gateway.settings import GatewaySettings
-from acp_bridge.logs import register_secret
+from acp_bridge.logs import register_secret, without_credentials
 from acp_bridge.storage import LazyLedger, ledger_of
 from acp_bridge.target import find_target
 
@@ -86,8 +86,9 @@ async def _run(
         _writer(channel, ledger),
         now_ms=_now_ms,
         on_gone=lambda: _leave(leave, EXIT_OK),
+        hide=without_credentials,
     )
-    editor = Connection(outbox)
+    editor = Connection(outbox, without_credentials)
     try:
         async with asyncio.TaskGroup() as tasks:
             bridge = Bridge(

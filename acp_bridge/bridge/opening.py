@@ -332,9 +332,9 @@ class Opener:
             news["complete"] = False
             if stored.session.session_id != session.session_id:
                 news["ledger_id"] = stored.session.session_id
-        self._put(session, Recorded("session", news, None, 0), None)
         turns = self._prompting.turns
         self._sessions.add(session, is_busy=lambda sid: turns.live(sid) is not None)
+        self._put(session, Recorded("session", news, None, 0), None)
 
     def _put(self, session: Session, record: Recorded, key: str | None) -> None:
         entry = Entry(

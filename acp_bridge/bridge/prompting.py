@@ -222,7 +222,7 @@ class Prompting:
         if turn is not None and turn.state is TurnState.PROBING:
             # Perhaps this turn's own work; only what the gateway can tell of is taken for it.
             self.carry_out(turn, [] if seen.is_beginning else turn.run_seen(run_id))
-        else:
+        elif self.turns.can_watch(session.session_key):
             foreign = Turn.watched(
                 session.session_id,
                 run_id,

@@ -94,7 +94,7 @@ class Bridge:
         self._deadlines = deadlines
         self._leaving = leaving
         self._new_id = new_id
-        self._sessions = Sessions()
+        self._sessions = Sessions(clock.time)
         self._notices: list[str] = []
         self._said: set[str] = set()
         self._facts = Facts(gateway=gateway, outbox=outbox, sessions=self._sessions, tasks=tasks)

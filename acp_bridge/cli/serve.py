@@ -16,6 +16,7 @@ from acp_bridge import logs
 from acp_bridge.cli.failures import tell
 from acp_bridge.config import Settings, load, prepare_state_dir
 from acp_bridge.errors import ConfigError
+from acp_bridge.wire.secrecy import secrets_in_query
 
 _SECRETS: Final = ("token", "password")
 _USAGE: Final = 2
@@ -86,6 +87,8 @@ def _guard_secrets(settings: Settings) -> None:
         tell(f"acp-bridge: warning: {settings.withheld}")
     from acp_bridge.storage import secrets_of
 
+    for secret in secrets_in_query(settings.gateway_url):
+        logs.register_secret(secret)
     in_url = secrets_of(settings.ledger_url)
     for secret in in_url:
         logs.register_secret(secret)

@@ -249,6 +249,8 @@ class Turn(TurnBase):
     def _progress(self, event: ev.RunEvent) -> list[fx.Effect]:
         self.doubts = 0
         effects = self._accepted(Trigger.PROGRESS)
+        if not self._budget.takes(event):
+            return effects + self._view.cut_off()
         if not self._is_probed:
             return effects + self._view.progress(event)
         self._keep_early_news(event)

@@ -28,6 +28,11 @@ UNSEEN: Final = (
     " stop waiting.)"
 )
 
+CUT_OFF: Final = (
+    "(This turn has brought more than acp-bridge keeps of one; nothing more of it is shown but its"
+    " end.)"
+)
+
 
 def relive(update: Json, text: TextTrack, thoughts: ThoughtTrack, tools: ToolCalls) -> None:
     """Feed one update that was shown earlier to the memory of its turn."""
@@ -71,7 +76,7 @@ class TurnView:
         self._text = TextTrack()
         self._thoughts = ThoughtTrack()
         self._tools = tools
-        self._tells_outage = self._tells_unseen = False
+        self._tells_outage = self._tells_unseen = self._is_cut_off = False
         self._outages = 0
         self._marked: dict[bool, str] = {}
         """The gateway's names of the messages that were marked last; the text's under True."""
@@ -187,6 +192,13 @@ class TurnView:
             return []
         self._tells_unseen = True
         return self.between(UNSEEN, "unseen")
+
+    def cut_off(self) -> list[Effect]:
+        """Say, once, that nothing more is shown."""
+        if self._is_cut_off:
+            return []
+        self._is_cut_off = True
+        return self.between(CUT_OFF, "cut off")
 
     def between(self, text: str, what: str) -> list[Effect]:
         """A notice in the middle of what the agent says."""

@@ -9,13 +9,21 @@ which names the field in its message and in ``data.field``, and never repeats a 
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Any, NamedTuple
 
 from acp_bridge.errors import InvalidParams
-from acp_bridge.ids import NOTHING, Json, SessionId
+from acp_bridge.ids import MAX_ID, NOTHING, Json, SessionId
 
 PROTOCOL_VERSION = 1
 """The one version of ACP that the bridge speaks."""
+
+MAX_PATH = 32_767
+"""Characters of a directory: the longest path of Windows, and eight of Linux."""
+MAX_CURSOR = 256 * 1024
+"""Characters of a cursor; ours hold a directory in base64."""
+MAX_SERVERS = 100
+"""MCP servers that are named to the user, each by at most ``MAX_ID`` characters."""
 
 _DIRECTORIES = ("cwd", "workspaceDir", "workspace_dir")
 _AGENTS = ("agentAlias", "agent_alias", "agent")
@@ -131,6 +139,8 @@ def read_list(params: Any) -> ListedSessions:
     cursor = params.get("cursor")
     if cursor is not None and not isinstance(cursor, str):
         raise _invalid("cursor", "must be a string")
+    if cursor is not None and len(cursor) > MAX_CURSOR:
+        raise _invalid("cursor", f"is longer than {MAX_CURSOR:,} characters")
     cwd = _directory(params) if params.get("cwd") is not None else None
     return ListedSessions(cwd, cursor)
 
@@ -172,7 +182,8 @@ def read_method_id(params: Any) -> str:
 
 
 def read_session_id(params: Any) -> SessionId:
-    """The ``sessionId`` of any method. Raises ``InvalidParams`` unless it is a string."""
+    """The ``sessionId`` of any method. Raises ``InvalidParams`` unless it is a string, of at most
+    ``MAX_ID`` characters."""
     return SessionId(_string(read_params(params), "sessionId"))
 
 
@@ -180,11 +191,13 @@ def _agent(params: Json) -> str | None:
     """Only the first of the names that is there counts; a blank one is none."""
     name = next((name for name in _AGENTS if name in params), None)
     wanted = params[name] if name is not None else None
+    if isinstance(wanted, str) and len(wanted) > MAX_ID:
+        raise _invalid(str(name), f"is longer than {MAX_ID:,} characters")
     return wanted.strip() or None if isinstance(wanted, str) else None
 
 
 def _directory(params: Json) -> str:
-    cwd = _string(params, "cwd")
+    cwd = _string(params, "cwd", MAX_PATH)
     if not cwd.startswith("/") and not _WINDOWS_PATH.match(cwd):
         raise _invalid("cwd", "must be an absolute path")
     return cwd
@@ -194,7 +207,8 @@ def _servers(servers: Any) -> tuple[Json, ...]:
     if not isinstance(servers, list):
         return ()
     names = ((server, _object(server).get("name")) for server in servers)
-    return tuple(server for server, name in names if isinstance(name, str) and name)
+    named = (server for server, name in names if isinstance(name, str) and 0 < len(name) <= MAX_ID)
+    return tuple(islice(named, MAX_SERVERS))
 
 
 def _extras(params: Json, *known: str) -> Json:
@@ -209,10 +223,12 @@ def _object(value: Any) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-def _string(params: Json, name: str) -> str:
+def _string(params: Json, name: str, limit: int = MAX_ID) -> str:
     value = params.get(name)
     if not isinstance(value, str):
         raise _invalid(name, "must be a string" if name in params else "is missing")
+    if len(value) > limit:
+        raise _invalid(name, f"is longer than {limit:,} characters")
     return value
 
 

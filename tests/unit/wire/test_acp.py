@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from acp_bridge.errors import InvalidParams
+from acp_bridge.ids import MAX_ID, Json
+from acp_bridge.wire import acp
 from acp_bridge.wire.acp import (
     NewSession,
     Prompt,
@@ -152,3 +155,31 @@ def test_a_choice_is_read_and_what_is_no_text_refused_by_name() -> None:
     with pytest.raises(InvalidParams) as refused:
         read_set_mode({"sessionId": "s"})
     assert refused.value.data["field"] == "modeId"
+
+
+@pytest.mark.parametrize(
+    ("read", "params", "field", "limit"),
+    [
+        (acp.read_session_id, {}, "sessionId", MAX_ID),
+        (acp.read_method_id, {}, "methodId", MAX_ID),
+        (acp.read_new_session, {}, "cwd", acp.MAX_PATH),
+        (acp.read_new_session, {"cwd": "/"}, "agentAlias", MAX_ID),
+        (acp.read_list, {}, "cwd", acp.MAX_PATH),
+        (acp.read_list, {}, "cursor", acp.MAX_CURSOR),
+        (acp.read_set_mode, {"sessionId": "s"}, "modeId", MAX_ID),
+        (acp.read_set_option, {"sessionId": "s", "configId": "c"}, "value", MAX_ID),
+    ],
+)
+def test_a_text_may_be_as_long_as_its_limit_and_no_longer(
+    read: Callable[[Json], Any], params: Json, field: str, limit: int
+) -> None:
+    read({**params, field: "/" * limit})
+    with pytest.raises(InvalidParams, match=f"{field} is longer than {limit:,} char") as caught:
+        read({**params, field: "/" * (limit + 1)})
+    assert caught.value.data == {"field": field}
+
+
+def test_of_endless_mcp_servers_a_hundred_are_taken_and_none_of_an_endless_name() -> None:
+    servers = [{"name": "n" * (MAX_ID + 1)}, *[{"name": "n" * MAX_ID}] * 5_000]
+    found = acp.read_new_session({"cwd": "/", "mcpServers": servers}).servers
+    assert [len(server["name"]) for server in found] == [MAX_ID] * acp.MAX_SERVERS

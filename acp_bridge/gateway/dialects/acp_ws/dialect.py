@@ -61,7 +61,7 @@ from acp_bridge.gateway.dialects.acp_ws.refusals import (
 )
 from acp_bridge.gateway.dialects.acp_ws.sessions import Seats
 from acp_bridge.gateway.dialects.acp_ws.updates import RunUpdates, mended_plan, mended_tool
-from acp_bridge.ids import Json, SessionKey
+from acp_bridge.ids import MAX_ID, Json, SessionKey
 from acp_bridge.wire import jsonrpc
 from acp_bridge.wire.content import text_block
 
@@ -217,7 +217,9 @@ class AcpDialect:
     def _asked(self, request: jsonrpc.Request) -> None:
         params = as_object(request.params)
         key = _key(params)
-        if self._questions.is_open(request.id):
+        if len(str(request.id)) > MAX_ID:
+            self._outgoing.emit(Unreadable("a question with an endless id"))
+        elif self._questions.is_open(request.id):
             self._outgoing.emit(Unreadable("a second question with the id of an open one"))
         elif request.method != _PERMISSION:
             ask_id = self._questions.other(request.id, key)
@@ -364,7 +366,9 @@ class AcpDialect:
 
 def _key(params: Json) -> SessionKey | None:
     session_id = params.get("sessionId")
-    return SessionKey(session_id) if isinstance(session_id, str) else None
+    if not isinstance(session_id, str) or len(session_id) > MAX_ID:
+        return None
+    return SessionKey(session_id)
 
 
 def _mended(update: Json) -> Json:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from acp_bridge.core.events import RunReported
 from acp_bridge.core.parts import StoredPrompt, without_time
+from acp_bridge.core.recent import Recent
 from acp_bridge.core.transcript import UNSEEN_FOR, PastTurn, Transcript
 from acp_bridge.ids import Json, RunId, SessionKey
 
@@ -50,13 +51,13 @@ class Memory:
     def __init__(self) -> None:
         self.capabilities: Json = {}
         """What the editor can do, in ACP's own shape."""
-        self.stored: dict[SessionKey, int] = {}
+        self.stored: Recent[SessionKey, int] = Recent()
         """How many turns the gateway has stored, of sessions where that is known."""
         self.flying: dict[SessionKey, Flight] = {}
         """The runs of the present connection."""
         self.orphans: dict[SessionKey, Flight] = {}
         """Runs that may go on unseen; at most one a session."""
-        self.openings: dict[SessionKey, Json] = {}
+        self.openings: Recent[SessionKey, Json] = Recent()
         """What the editor said of a session when it opened it, as the parameters with which it is
         restored; they may hold secrets."""
         self.reports: dict[RunId, RunReported] = {}

@@ -30,12 +30,15 @@ from acp_bridge.gateway.dialects.acp_ws.refusals import (
     request_refusal,
 )
 from acp_bridge.ids import Json, RunId, SessionKey
+from acp_bridge.wire.weight import weigh
 
 RESTORE_TIMEOUT: Final = 30.0
 CLOSE_TIMEOUT: Final = 10.0
 LOOKS: Final = (1.0, 2.0, 4.0, 8.0, 15.0)
 """Seconds between two looks for an orphan's end; the last one repeats. Each look makes the gateway
 build an agent."""
+MAX_REPLAY: Final = 64 * 1024 * 1024
+"""Bytes of one replay, counted approximately, that are kept; a longer one counts as trimmed."""
 
 Then = Callable[[BridgeError | None, Transcript | None], None]
 """Goes on when a session is there, with its replay where there was one; or says why it is not."""
@@ -56,6 +59,7 @@ class Seat:
     state: State = State.RESTORING
     waiting: list[Then] = field(default_factory=list)
     replay: list[Json] = field(default_factory=list)
+    replay_bytes: int = 0
     is_trimmed: bool = False
     transcript: Transcript | None = None
     """Of its restoration, as long as nothing was added to it."""
@@ -153,7 +157,11 @@ class Seats:
         seat = self._seats.get(key)
         if seat is None or seat.state is State.READY:
             return False
-        seat.replay.append(update)
+        seat.replay_bytes += weigh(update)
+        if seat.replay_bytes <= MAX_REPLAY:
+            seat.replay.append(update)
+        else:
+            seat.is_trimmed = True
         return True
 
     def trimmed(self, key: SessionKey) -> bool:
@@ -230,6 +238,7 @@ class Seats:
         loads = traits.can_load and (is_look or not traits.can_resume)
         seat.replay.clear()
         opening = memory.openings.get(key, {"cwd": "/", "mcpServers": []})
+        seat.replay_bytes = 0
         method = "session/load" if loads else "session/resume"
         on_answer = partial(self._restored, key, method)
         params = {**opening, "sessionId": key}

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from acp_bridge.core.events import GatewayEvent, TextProgress, ThoughtProgress, Unreadable, Updated
 from acp_bridge.core.marks import Marks
+from acp_bridge.core.recent import Recent
 from acp_bridge.gateway.dialects.acp_ws.handshake import as_object
-from acp_bridge.ids import Json, RunId
+from acp_bridge.ids import MAX_ID, Json, RunId
 from acp_bridge.wire.updates import PLAN_PRIORITIES, PLAN_STATUSES
 
 _KINDS: Final = frozenset(
@@ -44,7 +45,7 @@ class RunUpdates:
 
     def __init__(self, run_id: RunId) -> None:
         self._run_id = run_id
-        self._cards: set[str] = set()
+        self._cards: Recent[str, None] = Recent()
         self.has_text = False
         """Whether anything was said."""
 
@@ -76,12 +77,12 @@ class RunUpdates:
 
     def _tool(self, update: Json) -> GatewayEvent:
         call_id = update.get("toolCallId")
-        if not isinstance(call_id, str):
+        if not isinstance(call_id, str) or len(call_id) > MAX_ID:
             return Unreadable("a tool call without a toolCallId")
         mended = mended_tool({**update, "toolCallId": tool_name(call_id, self._run_id)})
         if call_id not in self._cards and mended["sessionUpdate"] == "tool_call_update":
             mended = mended_tool({**mended, "sessionUpdate": "tool_call"})
-        self._cards.add(call_id)
+        self._cards[call_id] = None
         return Updated(self._run_id, mended)
 
 
