@@ -268,7 +268,9 @@ class Turn(TurnBase):
                 return self._ask_again()
         self._probes = 0
         effects = self._view.missed(event.parts, event.snapshot)
-        if self._early_news or self._early_end is not None:
+        is_at_work = event.state is ev.RunState.RUNNING
+        if is_at_work or self._early_news or self._early_end is not None:
+            # Before the news: they are younger.
             effects += self._view.caught_up(event.snapshot) + self._show_early_news()
         if (end := self._early_end) is not None:
             is_partial = event.is_partial or event.state is ev.RunState.UNTOLD
@@ -282,7 +284,7 @@ class Turn(TurnBase):
                 self.doubts = 0
                 self._may_be_cut = False
                 self._move(Trigger.PROBE_RUNNING)
-                return self._taken() + self._view.caught_up(event.snapshot)
+                return self._taken()
             case ev.RunState.NOT_TAKEN if self._may_send_again():
                 return self._send_again()
             case ev.RunState.NOT_TAKEN if self.state is TurnState.SENT:

@@ -336,3 +336,13 @@ def test_each_notice_is_a_message_of_its_own() -> None:
 
     messages = [e.update["messageId"] for e in shown if isinstance(e, fx.Show)]
     assert len(messages) == len(set(messages)) == 4
+
+
+def test_a_rewrite_that_came_before_a_probes_older_answer_is_not_undone_by_it() -> None:
+    turn = running()
+    turn.link_lost()
+    turn.link_up()
+    turn.handle(ev.TextProgress(RUN, "anew", replace=True, snapshot="anew"))
+    shown = turn.handle(report(ev.RunState.RUNNING)._replace(snapshot="old"))
+    shown += turn.handle(ev.RunEnded(RUN, ev.EndKind.FAILED, None, None, None, "why"))
+    assert texts(shown)[:2] == ["old", "anew"]
