@@ -168,6 +168,15 @@ class TextTrack:
         self._shown.append(text)
         return self._messages.say(text)
 
+    def glued(self, said: str, segment: str) -> str:
+        """The two, with the white space between them that they were shown with, if they were."""
+        shown = self._shown.whole()
+        if not shown.startswith(said):
+            return said + segment
+        rest = shown[len(said) :]
+        space = rest[: len(rest) - len(rest.lstrip())]
+        return said + space + (segment.lstrip() if space else segment)
+
     def relive(self, text: str, message: str) -> None:
         """Take in what an earlier process has shown in a message, which may have been a rewrite."""
         self._relived.setdefault(message, self._shown.size)

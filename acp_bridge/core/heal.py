@@ -221,7 +221,7 @@ def _rest(
     said = ""
     for part in turn.parts:
         if isinstance(part, SaidText):
-            said += part.text.rstrip()
+            said = text.glued(said, part.text.rstrip())
             writer.chunks(text.feed(None, False, said))
         elif isinstance(part, UsedTool):
             if not tools.knows(part.tool_call_id, part.name, part.args):

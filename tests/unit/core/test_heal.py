@@ -133,6 +133,18 @@ def test_a_rewritten_turn_that_was_given_up_gets_only_what_it_lacks(more: str) -
     assert shown == ["hi", "First try", "Second, better try ", *later]
 
 
+def test_segments_that_were_shown_as_one_message_are_not_added_in_other_white_space() -> None:
+    card = updates.tool_call(ToolCallId("t1"), "read", kind="read", status="completed")
+    entries = recorded("r1", "hi", ended=False)
+    entries += [
+        entry("update", card, "r1"),
+        entry("update", updates.message_chunk("one\n\ntwo three", "r1:text:0"), "r1"),
+    ]
+    used = UsedTool(ToolCallId("t1"), "read", {}, "done", failed=False)
+    told = transcript(past("r1", "hi", SaidText("one"), used, SaidText("two three four")))
+    assert healed(entries, told)[1:] == ["one\n\ntwo three four"]
+
+
 def test_a_turn_that_failed_as_the_gateway_said_gets_nothing() -> None:
     failed = recorded("r1", "hi", "Hel", ended=False)
     failed.append(entry("outcome", {"error": to_jsonrpc(RunFailed("broken"))}, "r1"))
