@@ -22,7 +22,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from acp_bridge.bridge.outbox import LedgerOutbox
 from acp_bridge.bridge.service import Bridge, Surroundings
 from acp_bridge.bridge.timing import Deadlines
-from acp_bridge.config import DEFAULT, Settings
+from acp_bridge.config import DEFAULT, Settings, route_of
 from acp_bridge.core.sessions import CreationLimit, SessionOptions
 from acp_bridge.errors import GatewayError
 from acp_bridge.front.connection import Connection
@@ -231,12 +231,13 @@ async def _gateway_settings(settings: Settings) -> AsyncIterator[GatewaySettings
             config_dir=settings.config_dir,
             state_dir=settings.state_dir,
             environ=os.environ,
+            allow_insecure=settings.allow_insecure_ws,
         )
         url, source = endpoint.url, endpoint.source
         if endpoint.wants_pairing:
             credentials = credentials.or_kept(endpoint.token_path)
     else:
-        url = check_url(settings.gateway_url, source)
+        url = check_url(settings.gateway_url, source, allow_insecure=settings.allow_insecure_ws)
     yield GatewaySettings(
         url=url,
         url_source=source,
@@ -246,6 +247,7 @@ async def _gateway_settings(settings: Settings) -> AsyncIterator[GatewaySettings
         kind=settings.gateway_kind,
         kind_source=settings.source("gateway_kind"),
         acp_credentials=credentials,
+        route=route_of(settings, url, register_secret),
         token_via=settings.token_via,
     )
 

@@ -1,6 +1,8 @@
 """What the user told the bridge: options, variables and defaults, read and checked once."""
 
-from acp_bridge.config.options import DEFAULT, OPTIONS, VERBOSE, VERBOSE_HELP, Option
+from acp_bridge.config.option import Option
+from acp_bridge.config.options import DEFAULT, OPTIONS, VERBOSE, VERBOSE_HELP
+from acp_bridge.config.routing import route_of
 from acp_bridge.config.settings import Settings, load, prepare_state_dir
 
 __all__ = [
@@ -12,4 +14,5 @@ __all__ = [
     "Settings",
     "load",
     "prepare_state_dir",
+    "route_of",
 ]

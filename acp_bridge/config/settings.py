@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from acp_bridge.config.options import DEFAULT, OPTIONS, VERBOSE, Option
+from acp_bridge.config.option import Option
+from acp_bridge.config.options import DEFAULT, OPTIONS, VERBOSE
 from acp_bridge.config.values import LOG_LEVELS
 from acp_bridge.errors import ConfigError, UsageError
 from acp_bridge.gateway.private_files import make_private_directory
@@ -28,7 +29,8 @@ class Settings:
     ``reconnect_window`` and ``stall_timeout`` are seconds, and 0 for no bound.
     ``scopes`` is ``None`` when the bridge is to choose. ``session_rate`` is a count and a number
     of seconds. At most one of ``token`` and ``token_file`` is set, and likewise for the password.
-    ``ledger_url`` may hold a password; it counts only if ``ledger`` is ``"file"``.
+    ``ledger_url`` and ``proxy`` may hold a password. ``ledger_url`` counts only if ``ledger`` is
+    ``"file"``.
     """
 
     gateway_url: str
@@ -39,6 +41,13 @@ class Settings:
     stall_timeout: float
     require_gateway: bool
     demo: bool
+    allow_insecure_ws: bool
+    ca_file: Path | None
+    tls_fingerprint: str | None
+    client_cert: Path | None
+    client_key: Path | None
+    proxy: str = field(repr=False)
+    header_file: Path | None
     token_file: Path | None
     token: str | None = field(repr=False)
     token_via: str

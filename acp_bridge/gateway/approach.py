@@ -17,7 +17,6 @@ from acp_bridge.errors import (
     ConfigError,
     CredentialsUnusable,
     GatewayError,
-    GatewayUnreachable,
     HandshakeRefused,
 )
 from acp_bridge.gateway.access import Access
@@ -26,6 +25,7 @@ from acp_bridge.gateway.dialects.acp_ws.dialect import AcpDialect
 from acp_bridge.gateway.dialects.acp_ws.memory import Memory
 from acp_bridge.gateway.dialects.openclaw.dialect import OpenClawDialect
 from acp_bridge.gateway.dialects.openclaw.opening import Opening
+from acp_bridge.gateway.network_errors import UpgradeRefused
 from acp_bridge.gateway.port import Dialect
 from acp_bridge.gateway.secret import AuthMaterial
 from acp_bridge.gateway.settings import GatewaySettings
@@ -186,14 +186,14 @@ class _AcpAttempt:
         if status in (401, 403):
             return self._unauthorized(status)
         if status == 404:
-            return GatewayUnreachable(
+            return UpgradeRefused(
                 f"The gateway at {url} has nothing at this path (HTTP 404).",
                 hint="ZeroClaw's is /acp, behind its path_prefix if it has one:"
                 " ws://HOST:42617/acp",
                 data=error.data,
             )
         if status == 429:
-            return GatewayUnreachable(
+            return UpgradeRefused(
                 f"The gateway at {url} asks for fewer attempts (HTTP 429).",
                 hint="Wait; the bridge tries again by itself.",
                 data=error.data,

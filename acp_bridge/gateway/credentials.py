@@ -46,7 +46,8 @@ class _Origin:
 
     def read(self) -> Secret:
         if self.path is not None:
-            return Secret(_read_secret_file(self.name, self.path))
+            raw = read_private_file(self.name, self.path)
+            return Secret(_one_line(self.label, raw))
         return self.value or Secret("")
 
 
@@ -156,7 +157,12 @@ def _from_text(name: str, value: str) -> _Origin:
     return _Origin(name, value=Secret(line))
 
 
-def _read_secret_file(name: str, path: str) -> str:
+def read_private_file(name: str, path: str) -> bytes:
+    """The content of a file that holds a secret; ``name`` is the option that names it.
+
+    Raises ``ConfigError`` with a sentence of its own for each way in which the file is wrong:
+    missing, unreadable, not regular, open to other users, larger than 16 KiB.
+    """
     file = Path(path).expanduser()
     label = f"{name} {path}"
     try:
@@ -172,8 +178,8 @@ def _read_secret_file(name: str, path: str) -> str:
     finally:
         os.close(descriptor)
     if len(raw) > MAX_FILE_BYTES:
-        raise ConfigError(f"{label} is larger than 16 KiB; it should hold one line.")
-    return _one_line(label, raw)
+        raise ConfigError(f"{label} is larger than 16 KiB: it is the wrong file.")
+    return raw
 
 
 def _check_kind(label: str, file: Path, status: os.stat_result) -> None:

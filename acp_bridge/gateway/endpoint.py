@@ -28,11 +28,12 @@ def acp_endpoint(
     config_dir: Path | None,
     state_dir: Path,
     environ: Mapping[str, str],
+    allow_insecure: bool = False,
 ) -> Endpoint:
     """The gateway of the options: the URL that is given, else that of ZeroClaw's config, else the
     usual one. Raises ``ConfigError``."""
     if is_url_given:
-        checked = check_url(url, url_source)
+        checked = check_url(url, url_source, allow_insecure=allow_insecure)
         kept = token_path(checked, config_dir=None, state_dir=state_dir)
         return Endpoint(checked, url_source, kept, wants_pairing=True)
     directory = config_directory(config_dir, environ)
@@ -42,4 +43,5 @@ def acp_endpoint(
     config = read_config(directory)
     source = str(directory / "config.toml")
     kept = token_path(config.url, config_dir=directory, state_dir=state_dir)
-    return Endpoint(check_url(config.url, source), source, kept, config.wants_pairing)
+    checked = check_url(config.url, source, allow_insecure=allow_insecure)
+    return Endpoint(checked, source, kept, config.wants_pairing)
