@@ -57,7 +57,8 @@ def closed_unanswered(url: str) -> GatewayUnreachable:
         f"The gateway at {url} cannot be reached: something accepts the connection there and closes"
         " it without an answer.",
         hint="That is what a tunnel or a proxy does when the gateway behind it is not running:"
-        " start the gateway where it leads to, or check where that is.",
+        " start the gateway where it leads to, or check where that is. Or the other end"
+        f" {_other_scheme(url)}.",
     )
 
 
@@ -208,8 +209,16 @@ def _where_to_look(url: str) -> str:
 
 
 def _other_server(url: str) -> str:
-    tls = "; or it wants TLS, and the address is wss://" if url.startswith("ws:") else ""
-    return f"Another program may hold that port: check the address of the gateway{tls}."
+    return (
+        "Another program may hold that port: check the address of the gateway. Or the other end"
+        f" {_other_scheme(url)}."
+    )
+
+
+def _other_scheme(url: str) -> str:
+    if url.startswith("wss:"):
+        return "has no TLS, and its address begins with ws://"
+    return "wants TLS, and its address begins with wss://"
 
 
 def _upgrade_hint(status: int) -> str:

@@ -98,6 +98,17 @@ class _DirectConnect(websocket_connect):
         return exc
 
 
+class _TellingConnection(ClientConnection):
+    """Keeps why TLS ended the connection: in TLS 1.3 a missing client certificate is refused only
+    after the handshake, where the library forgets the reason."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        failure = self.protocol.handshake_exc
+        if failure is not None and isinstance(exc, ssl.SSLError):
+            failure.__cause__ = exc
+
+
 class WebSocketTransport:
     """A ``Transport`` over one WebSocket."""
 
@@ -169,6 +180,7 @@ async def _open(
         max_size=MAX_FRAME,
         compression=None,
         logger=_library_log,
+        create_connection=_TellingConnection,
         proxy=proxy.url if proxy is not None else None,
         **secured,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
 from typing import Any
@@ -104,8 +105,9 @@ class WireConnection:
 class WireGateway:
     """Hands the connections out in order. Each must be asked for with :meth:`accepted`."""
 
-    def __init__(self) -> None:
+    def __init__(self, scheme: str = "ws") -> None:
         self.port = 0
+        self._scheme = scheme
         self.upgrades = 0
         """Upgrade requests seen."""
         self.upgrade: Callable[[Request], Response | None] = lambda _: None
@@ -114,7 +116,7 @@ class WireGateway:
 
     @property
     def url(self) -> str:
-        return f"ws://127.0.0.1:{self.port}"
+        return f"{self._scheme}://127.0.0.1:{self.port}"
 
     async def accepted(self) -> WireConnection:
         """The next connection."""
@@ -141,9 +143,9 @@ def http(status: int, **headers: str) -> Response:
 
 
 @contextlib.asynccontextmanager
-async def wire_gateway() -> AsyncIterator[WireGateway]:
-    """A gateway on a free port of loopback."""
-    gateway = WireGateway()
+async def wire_gateway(context: ssl.SSLContext | None = None) -> AsyncIterator[WireGateway]:
+    """A gateway on a free port of loopback; with a ``context`` it speaks TLS."""
+    gateway = WireGateway("wss" if context else "ws")
     server = await serve(
         gateway.handle,
         "127.0.0.1",
@@ -153,6 +155,7 @@ async def wire_gateway() -> AsyncIterator[WireGateway]:
         max_size=None,
         ping_interval=None,
         close_timeout=0.2,
+        ssl=context,
     )
     gateway.port = next(iter(server.sockets)).getsockname()[1]
     try:
