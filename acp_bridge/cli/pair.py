@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from acp_bridge.cli.failures import tell
-from acp_bridge.config import load
+from acp_bridge.config import load, route_of
+from acp_bridge.logs import register_secret
 
 
 def pair(
@@ -53,9 +54,12 @@ def pair(
         config_dir=settings.config_dir,
         state_dir=settings.state_dir,
         environ=os.environ,
+        allow_insecure=settings.allow_insecure_ws,
     )
+    route = route_of(settings, endpoint.url, register_secret)
     code = code or os.environ.get("ZEROCLAW_ACP_PAIRING_CODE", "").strip() or None
-    token = pairing.pair(endpoint.url, code or pairing.open_code(endpoint.url))
+    code = code or pairing.open_code(endpoint.url, route)
+    token = pairing.pair(endpoint.url, code, route)
     private_files.make_private_directory(endpoint.token_path.parent)
     private_files.replace(endpoint.token_path, f"{token.reveal()}\n".encode())
     tell(f"Paired with {endpoint.url}; the token is kept in {endpoint.token_path}.")
