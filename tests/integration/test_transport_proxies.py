@@ -11,12 +11,18 @@ from pathlib import Path
 import pytest
 
 from acp_bridge.errors import GatewayError
-from acp_bridge.gateway.network_errors import FingerprintMismatch, HostNotFound, ProxyFailed
+from acp_bridge.gateway import transport
+from acp_bridge.gateway.network_errors import (
+    ConnectTimeout,
+    FingerprintMismatch,
+    HostNotFound,
+    ProxyFailed,
+)
 from acp_bridge.gateway.proxies import proxy_for
 from acp_bridge.gateway.route import DIRECT, Route
 from acp_bridge.gateway.transport import connect
 from tests.support.http_proxy import HttpProxy, http_proxy
-from tests.support.tls import Authority, authority, shown
+from tests.support.tls import Authority, authority, listener, shown
 from tests.support.waits import scaled
 from tests.support.wire_gateway import wire_gateway
 
@@ -58,8 +64,8 @@ async def test_a_gateway_is_reached_and_trusted_through_the_proxy_of_the_option(
         ca_file=ours.ca_file,
         learn=learned.append,
     )
-    transport = await connect(FAR, route=route)
-    await transport.close(1000, "")
+    connection = await connect(FAR, route=route)
+    await connection.close(1000, "")
     assert "CONNECT gw.example:8443" in proxy.asked[0]
     assert "Proxy-Authorization: Basic" in proxy.asked[0]
     assert set(learned) == {"pass%20word", "pass word"}
@@ -154,6 +160,19 @@ async def test_a_name_without_an_address_is_told_as_that() -> None:
     error = await failure("wss://gateway.invalid")
     assert isinstance(error, HostNotFound)
     assert "the name gateway.invalid" in error.message
+
+
+async def test_a_gateway_that_does_not_answer_in_time_is_told_as_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transport, "OPEN_TIMEOUT", 0.2)
+    async with listener() as silent:
+        error = await failure(f"ws://127.0.0.1:{silent.port}")
+        assert isinstance(error, ConnectTimeout)
+        assert "did not answer within" in error.message
+        assert "hangs" in (error.hint or "")
+        proxy = f"http://127.0.0.1:{silent.port}"
+        assert f"through the proxy {proxy}" in (await failure(FAR, Route(proxy=proxy))).message
 
 
 WITHOUT_SOCKS = """

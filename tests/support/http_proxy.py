@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+from tests.support.serving import serving
+
 
 class HttpProxy:
     """Answers CONNECT with ``answer``; with 200 the tunnel leads to ``target``."""
@@ -25,8 +27,10 @@ class HttpProxy:
             await writer.drain()
             if self.answer.startswith("200"):
                 far, near = await asyncio.open_connection("127.0.0.1", self.target)
-                await asyncio.gather(_pass(reader, near), _pass(far, writer))
-        writer.close()
+                try:
+                    await asyncio.gather(_pass(reader, near), _pass(far, writer))
+                finally:
+                    near.transport.abort()
 
 
 async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -41,10 +45,5 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 async def http_proxy(target: int) -> AsyncIterator[HttpProxy]:
     """A running proxy on a free port."""
     proxy = HttpProxy(target)
-    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
-    proxy.port = server.sockets[0].getsockname()[1]
-    try:
+    async with serving(proxy.serve) as proxy.port:
         yield proxy
-    finally:
-        server.close()
-        await server.wait_closed()

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import trustme
 
+from tests.support.serving import serving
 from tests.support.waits import WAIT
 
 
@@ -108,7 +109,6 @@ class Listener:
                     writer.write(self.answer)
                     await writer.drain()
                     break
-        writer.close()
 
 
 @contextlib.asynccontextmanager
@@ -117,10 +117,5 @@ async def listener(
 ) -> AsyncIterator[Listener]:
     """A running listener on a free port of loopback."""
     listening = Listener(answer)
-    server = await asyncio.start_server(listening.serve, "127.0.0.1", 0, ssl=context)
-    listening.port = server.sockets[0].getsockname()[1]
-    try:
+    async with serving(listening.serve, context) as listening.port:
         yield listening
-    finally:
-        server.close()
-        await server.wait_closed()

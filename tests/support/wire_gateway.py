@@ -112,6 +112,8 @@ class WireGateway:
         """Upgrade requests seen."""
         self.upgrade: Callable[[Request], Response | None] = lambda _: None
         """Answers an upgrade request itself, if it gives a response."""
+        self.on_open: bytes | None = None
+        """Said first over each connection."""
         self._waiting: asyncio.Queue[WireConnection] = asyncio.Queue()
 
     @property
@@ -133,6 +135,8 @@ class WireGateway:
         return self.upgrade(request)
 
     async def handle(self, socket: ServerConnection) -> None:
+        if self.on_open is not None:
+            await socket.send(self.on_open)
         self._waiting.put_nowait(WireConnection(socket))
         await socket.wait_closed()
 
