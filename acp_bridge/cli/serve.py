@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from acp_bridge import logs
 from acp_bridge.cli.failures import tell
@@ -79,6 +80,13 @@ def _guard_secrets(settings: Settings) -> None:
             tell(
                 f"acp-bridge: warning: --{field} shows the {field} in process listings;"
                 f" use --{field}-file or ACP_BRIDGE_{field.upper()}"
+            )
+    if "@" in settings.proxy:
+        logs.register_secret(urlsplit(settings.proxy).password or "")
+        if settings.source("proxy") == "--proxy":
+            tell(
+                "acp-bridge: warning: --proxy shows the password in process listings;"
+                " use ACP_BRIDGE_PROXY"
             )
     from acp_bridge.storage import secrets_of
 

@@ -123,3 +123,13 @@ async def test_clear_text_to_a_far_host_ends_the_start_before_anything_is_looked
     assert "over plain ws:// anyone on the way" in editor.stderr
     for recipe in ("wss://gw.example", "ssh -N -L", "tailscale serve", "--allow-insecure-ws"):
         assert recipe in editor.stderr
+
+
+async def test_the_password_of_a_proxy_is_warned_of_and_shown_nowhere(bridge: Start) -> None:
+    proxy = "http://me:hunter2-long@127.0.0.1:9"
+    options = ("--proxy", proxy, "--require-gateway", "--connect-timeout", "1", "-vv")
+    async with bridge(FAR, *options) as editor:
+        assert await editor.wait_exit(scaled(15)) == 3
+    assert "warning: --proxy shows the password in process listings" in editor.stderr
+    assert "the proxy http://127.0.0.1:9 (--proxy)" in editor.stderr
+    assert "hunter2" not in editor.stderr
