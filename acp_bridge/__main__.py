@@ -28,6 +28,7 @@ def _is_serve(argv: list[str]) -> bool:
 
 def _serve(argv: list[str]) -> int:
     wire = _set_output_aside()
+    _dump_no_core()
     _end_by_signal_with_a_code()
     try:
         from acp_bridge.cli.serve import run
@@ -38,6 +39,7 @@ def _serve(argv: list[str]) -> int:
 
 
 def _command(argv: list[str]) -> int:
+    _dump_no_core()
     try:
         from acp_bridge.cli.main import run
 
@@ -61,6 +63,15 @@ def _set_output_aside() -> int:
     if sys.stdout is not None:  # noqa: TID251 - what start-up hooks left in its buffer goes to stderr
         sys.stdout.flush()  # noqa: TID251 - see above
     return wire
+
+
+def _dump_no_core() -> None:
+    """A dump of this process would hold the credentials, and the conversation."""
+    try:
+        import resource
+    except ImportError:  # Windows writes none
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def _end_by_signal_with_a_code() -> None:

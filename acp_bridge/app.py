@@ -22,19 +22,18 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from acp_bridge.bridge.outbox import LedgerOutbox
 from acp_bridge.bridge.service import Bridge, Surroundings
 from acp_bridge.bridge.timing import Deadlines
-from acp_bridge.config import DEFAULT, Settings, route_of
+from acp_bridge.config import Settings, route_of
 from acp_bridge.core.sessions import CreationLimit, SessionOptions
 from acp_bridge.errors import GatewayError
 from acp_bridge.front.connection import Connection
 from acp_bridge.front.router import Router
 from acp_bridge.front.stdio import Channel, claim
 from acp_bridge.gateway.client import GatewayClient
-from acp_bridge.gateway.credentials import OPENCLAW, ZEROCLAW, Credentials
-from acp_bridge.gateway.detection import ACP
-from acp_bridge.gateway.endpoint import acp_endpoint
-from acp_bridge.gateway.settings import GatewaySettings, check_url
-from acp_bridge.logs import register_secret
+from acp_bridge.gateway.credentials import Credentials
+from acp_bridge.gateway.settings import GatewaySettings
+from acp_bridge.logs import register_secret, without_credentials
 from acp_bridge.storage import LazyLedger, ledger_of
+from acp_bridge.target import find_target
 
 EXIT_OK = 0
 """The editor closed its end, of either direction."""
@@ -87,8 +86,9 @@ async def _run(
         _writer(channel, ledger),
         now_ms=_now_ms,
         on_gone=lambda: _leave(leave, EXIT_OK),
+        hide=without_credentials,
     )
-    editor = Connection(outbox)
+    editor = Connection(outbox, without_credentials)
     try:
         async with asyncio.TaskGroup() as tasks:
             bridge = Bridge(
@@ -221,47 +221,18 @@ async def _gateway_settings(settings: Settings) -> AsyncIterator[GatewaySettings
         async with _demo_settings() as demo:
             yield demo
         return
-    source = settings.source("gateway_url")
-    credentials = _credentials(settings, ZEROCLAW)
-    if source != DEFAULT or settings.gateway_kind == ACP or settings.config_dir is not None:
-        endpoint = acp_endpoint(
-            url=settings.gateway_url,
-            url_source=source,
-            is_url_given=source != DEFAULT,
-            config_dir=settings.config_dir,
-            state_dir=settings.state_dir,
-            environ=os.environ,
-            allow_insecure=settings.allow_insecure_ws,
-        )
-        url, source = endpoint.url, endpoint.source
-        if endpoint.wants_pairing:
-            credentials = credentials.or_kept(endpoint.token_path)
-    else:
-        url = check_url(settings.gateway_url, source, allow_insecure=settings.allow_insecure_ws)
+    target = find_target(settings, os.environ, register_secret)
     yield GatewaySettings(
-        url=url,
-        url_source=source,
-        credentials=_credentials(settings, OPENCLAW),
+        url=target.url,
+        url_source=target.url_source,
+        credentials=target.credentials,
         scopes=settings.scopes,
         state_dir=settings.state_dir,
         kind=settings.gateway_kind,
         kind_source=settings.source("gateway_kind"),
-        acp_credentials=credentials,
-        route=route_of(settings, url, register_secret),
+        acp_credentials=target.acp_credentials,
+        route=route_of(settings, target.url, register_secret),
         token_via=settings.token_via,
-    )
-
-
-def _credentials(settings: Settings, foreign: str) -> Credentials:
-    return Credentials.from_options(
-        token=settings.token,
-        token_file=settings.token_file,
-        password=settings.password,
-        password_file=settings.password_file,
-        sources=settings.sources,
-        environ=os.environ,
-        learn=register_secret,
-        foreign=foreign,
     )
 
 

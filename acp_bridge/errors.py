@@ -12,13 +12,15 @@
     │       ├── UnknownMethod                                                   -32601
     │       ├── InvalidParams                                                   -32602
     │       ├── NotInitialized                                                  -32600
+    │       ├── TooManyRequests        retryable; unanswered ones               -32600
     │       └── UnreadableFrame        from the gateway; logged, not fatal
     ├── RequestCancelled               by $/cancel_request                      -32800
     ├── SessionError
     │   ├── SessionNotFound                                                     -32002
     │   ├── SessionBusy                a turn is live                           -32600
     │   ├── SessionKeyUnresolved                                                -32602
-    │   └── SessionRateLimited         retryable                                -32603
+    │   ├── SessionRateLimited         retryable                                -32603
+    │   └── TooManySessions            retryable; all of them are busy          -32603
     ├── GatewayError
     │   ├── GatewayUnreachable         retryable                                -32603
     │   ├── HandshakeRefused                                                    -32603
@@ -132,6 +134,13 @@ class NotInitialized(RemoteProtocolError):
     code = "not_initialized"
 
 
+class TooManyRequests(RemoteProtocolError):
+    """Too many requests wait for their answers."""
+
+    code = "too_many_requests"
+    retryable = True
+
+
 class UnreadableFrame(RemoteProtocolError):
     """A frame of the gateway could not be read."""
 
@@ -183,6 +192,13 @@ class SessionRateLimited(SessionError):
     """Too many sessions were created in a short time."""
 
     code = "rate_limited"
+    retryable = True
+
+
+class TooManySessions(SessionError):
+    """The bridge keeps no more sessions."""
+
+    code = "too_many_sessions"
     retryable = True
 
 

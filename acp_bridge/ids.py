@@ -19,6 +19,10 @@ ApprovalId = NewType("ApprovalId", str)
 Generation = NewType("Generation", int)
 """Number of one gateway connection; grows by one with each hello."""
 
+MAX_ID: Final = 1_024
+"""Characters of an id, a key or a label that are taken from either side; no real one has a tenth of
+that, and they are kept by the thousand."""
+
 Json = dict[str, Any]
 """One JSON object."""
 

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from ledger import queries
+from ledger.appending import append
 from ledger.checking import checked, checked_page, checked_text
 from ledger.engine import MANUAL
 from ledger.errors import LedgerClosed, LedgerError
@@ -80,9 +81,11 @@ class SqlLedger:
             self._check_open()
             if self._watch is not None:
                 self._watch.look_if_due()
-            done = self._write(lambda connection: self._apply(connection, changes))
-            self._allowance -= done.bytes
-            if done.has_new_session or self._allowance <= 0:
+            added, has_new_session = self._write(
+                lambda connection: self._apply(connection, changes)
+            )
+            self._allowance -= added
+            if has_new_session or self._allowance <= 0:
                 self._keep_limits(changes)
 
     def read(self, session_id: str) -> Replay | None:
@@ -144,7 +147,11 @@ class SqlLedger:
         if self._watch is not None:
             self._watch.look()
 
-    def _apply(self, connection: Connection, changes: Sequence[Change]) -> Transaction:
+    def _apply(self, connection: Connection, changes: Sequence[Change]) -> tuple[int, bool]:
+        """The bytes that were added, and whether there is a new session."""
+        added = append(connection, changes, owner=self._owner, limits=self._limits)
+        if added is not None:
+            return added, False
         transaction = Transaction(
             connection,
             owner=self._owner,
@@ -153,7 +160,7 @@ class SqlLedger:
             redact=self._redact,
         )
         transaction.apply(changes)
-        return transaction
+        return transaction.bytes, transaction.has_new_session
 
     def _keep_limits(self, changes: Sequence[Change]) -> None:
         """What was written is written: a failure here is no failure of the write."""

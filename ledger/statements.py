@@ -6,49 +6,80 @@ of an entry. Types convert nothing here: values are numbers, bytes, truth values
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Insert, Select, Update
 
 
+class _Compiled(NamedTuple):
+    text: str
+    values: Callable[[Any], Any]
+    """What the driver wants, from what the caller has: in order, or by name."""
+    is_in_order: bool
+
+
 class Statement:
-    """A statement that is compiled once."""
+    """A statement that is compiled once.
 
-    def __init__(self, statement: Select[Any] | Insert | Update) -> None:
+    ``getter`` makes, of the names of its parameters, the function that takes their values, as
+    ``operator.itemgetter`` does from mappings and ``operator.attrgetter`` from objects.
+    """
+
+    def __init__(
+        self,
+        statement: Select[Any] | Insert | Update,
+        getter: Callable[..., Callable[[Any], Any]] = itemgetter,
+    ) -> None:
         self._statement = statement
-        self._compiled: dict[str, tuple[str, list[str] | None]] = {}
+        self._getter = getter
+        self._compiled: dict[str, _Compiled] = {}
 
-    def first(self, connection: Connection, values: Mapping[str, Any]) -> Any:
+    def first(self, connection: Connection, source: Any) -> Any:
         """The first row of a query, as a sequence; None if there is none."""
-        return self._execute(connection, values).fetchone()
+        return self._execute(connection, source).fetchone()
 
-    def run(self, connection: Connection, values: Mapping[str, Any]) -> None:
-        """Execute with one set of values, by the names of the parameters."""
-        self._execute(connection, values)
+    def run(self, connection: Connection, source: Any) -> None:
+        """Execute with one set of values."""
+        self._execute(connection, source)
 
-    def run_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    def run_many(self, connection: Connection, sources: Sequence[Any]) -> None:
         """Execute with each set of values."""
-        text, order = self._for(connection)
-        if order is None:
-            connection.exec_driver_sql(text, [dict(row) for row in rows])
+        text, values, is_in_order = self._for(connection)
+        if not is_in_order:
+            connection.exec_driver_sql(text, list(map(values, sources)))
         else:
-            _raw(connection).executemany(text, [[row[name] for name in order] for row in rows])
+            _raw(connection).executemany(text, map(values, sources))
 
-    def _execute(self, connection: Connection, values: Mapping[str, Any]) -> Any:
-        text, order = self._for(connection)
-        if order is None:
-            return connection.exec_driver_sql(text, dict(values))
-        return _raw(connection).execute(text, [values[name] for name in order])
+    def _execute(self, connection: Connection, source: Any) -> Any:
+        text, values, is_in_order = self._for(connection)
+        if not is_in_order:
+            return connection.exec_driver_sql(text, values(source))
+        return _raw(connection).execute(text, values(source))
 
-    def _for(self, connection: Connection) -> tuple[str, list[str] | None]:
+    def _for(self, connection: Connection) -> _Compiled:
         dialect = connection.dialect
         found = self._compiled.get(dialect.name)
         if found is None:
             compiled = self._statement.compile(dialect=dialect)
-            order = getattr(compiled, "positiontup", None)  # None where parameters have names
-            found = self._compiled[dialect.name] = compiled.string, order
+            order: list[str] | None = getattr(compiled, "positiontup", None)
+            names = list(compiled.params) if order is None else order
+            values = _taken(self._getter, names)
+            if order is None:  # where parameters have names
+                values = _named(names, values)
+            found = _Compiled(compiled.string, values, order is not None)
+            self._compiled[dialect.name] = found
         return found
+
+
+def _taken(getter: Callable[..., Callable[[Any], Any]], names: list[str]) -> Callable[[Any], Any]:
+    take = getter(*names)
+    return take if len(names) > 1 else lambda source: (take(source),)
+
+
+def _named(names: list[str], take: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda source: dict(zip(names, take(source), strict=True))
 
 
 def _raw(connection: Connection) -> Any:

@@ -7,9 +7,9 @@ from typing import assert_never
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
-from ledger.blobs import extract
-from ledger.codec import clean, encode, size
-from ledger.errors import EntryTooLarge, LedgerRefused, UnknownSession
+from ledger.appending import entry_row
+from ledger.codec import clean
+from ledger.errors import LedgerRefused, UnknownSession
 from ledger.model import (
     LEASE_MS,
     Change,
@@ -26,12 +26,13 @@ from ledger.model import (
 )
 from ledger.paths import normal_path
 from ledger.redaction import Redact
-from ledger.retention import ENTRY_OVERHEAD, RUN_OVERHEAD, SESSION_OVERHEAD, Limits, entries_to_trim
+from ledger.retention import RUN_OVERHEAD, SESSION_OVERHEAD, Limits, entries_to_trim
 from ledger.tables import entries, runs, sessions
 from ledger.upkeep import (
     Row,
     SessionState,
     add_blobs,
+    cost,
     delete_session,
     has_open_run,
     insert_entries,
@@ -195,32 +196,15 @@ class Transaction:
         state = self._going_on(new.session_id, new.at)
         if new.entry_key is not None and self._has_entry(state, clean(new.entry_key)):
             return
-        text = encode(new.payload)
-        if size(text) > self._limits.max_bytes:
-            raise EntryTooLarge(
-                f"An entry of {size(text)} bytes is larger than the ledger may be.",
-                hint="Raise --max-bytes.",
-            )
-        text, blobs = extract(text)
+        row, blobs = entry_row(new, self._limits)
         before = state.bytes
         if blobs:
             add_blobs(self._connection, state, blobs)
-        row = {
-            "session_id": state.session_id,
-            "seq": state.next_seq,
-            "at": new.at,
-            "kind": clean(new.kind),
-            "run_id": new.run_id and clean(new.run_id),
-            "generation": new.generation,
-            "entry_key": new.entry_key and clean(new.entry_key),
-            "has_blobs": bool(blobs),
-            "size": size(text),
-            "payload": text,
-        }
+        row["seq"] = state.next_seq
         self._new_entries.append(row)
         state.next_seq += 1
         state.entries += 1
-        state.bytes += size(text) + ENTRY_OVERHEAD
+        state.bytes += cost(row)
         self.bytes += state.bytes - before
 
     def _going_on(self, session_id: str, at: int) -> SessionState:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection, Insert, Table, bindparam, delete, func, insert, select, update
@@ -44,12 +45,17 @@ class SessionState:
 
 _ENTRY_COLUMNS = [column for column in entries.c if column.name != "session_id"]
 _SAVED = [name for name in SessionState.__slots__ if name not in ("session_id", "owner")]
+_NEW = "new_"
+"""Before the names of values in an update: those of the columns alone are SQLAlchemy's."""
 _this = sessions.c.session_id == bindparam("id")
 _select = select(*(sessions.c[name] for name in SessionState.__slots__)).where(_this)
 _STATE = Statement(_select.with_for_update())
 _STATE_IF_FREE = Statement(_select.with_for_update(skip_locked=True))
 _SAVE = Statement(
-    update(sessions).where(_this).values({name: bindparam(f"new_{name}") for name in _SAVED})
+    update(sessions)
+    .where(sessions.c.session_id == bindparam(f"{_NEW}session_id"))
+    .values({name: bindparam(f"{_NEW}{name}") for name in _SAVED}),
+    lambda *names: attrgetter(*(name.removeprefix(_NEW) for name in names)),
 )
 _INSERT_ENTRY = Statement(insert(entries).inline())
 
@@ -67,8 +73,7 @@ def locked_state(
 def save(connection: Connection, states: Sequence[SessionState]) -> None:
     """Write back what has changed."""
     for state in states:
-        values = {f"new_{name}": getattr(state, name) for name in _SAVED}
-        _SAVE.run(connection, {"id": state.session_id, **values})
+        _SAVE.run(connection, state)
 
 
 def insert_entries(connection: Connection, rows: list[Row]) -> None:
@@ -119,7 +124,7 @@ def merge_run(
         merged = {**gone[0], "payload": text, "size": size(text)}
         rows[merge.start : merge.stop] = [merged]
         state.entries -= len(gone) - 1
-        state.bytes -= sum(map(_cost, gone)) - _cost(merged)
+        state.bytes -= sum(map(cost, gone)) - cost(merged)
     connection.execute(
         delete(entries).where(entries.c.session_id == state.session_id, entries.c.seq >= first)
     )
@@ -159,7 +164,7 @@ def trim(connection: Connection, state: SessionState, count: int) -> None:
     connection.execute(delete(entries).where(own, below))
     state.trimmed += len(rows)
     state.entries -= len(rows)
-    state.bytes -= sum(map(_cost, rows))
+    state.bytes -= sum(map(cost, rows))
     state.complete = False
     oldest = connection.scalar(select(func.min(entries.c.at)).where(own))
     if oldest is not None:
@@ -178,7 +183,7 @@ def archive(connection: Connection, state: SessionState) -> None:
     data = pack({**row, "payload": decode(row["payload"])} for row in rows)
     connection.execute(delete(entries).where(entries.c.session_id == state.session_id))
     connection.execute(insert(archives), {"session_id": state.session_id, "data": data})
-    state.bytes += len(data) - sum(map(_cost, rows))
+    state.bytes += len(data) - sum(map(cost, rows))
     state.archived = True
 
 
@@ -198,7 +203,7 @@ def unarchive(connection: Connection, state: SessionState) -> None:
     ]
     insert_entries(connection, rows)
     connection.execute(delete(archives).where(own))
-    state.bytes += sum(map(_cost, rows)) - len(data)
+    state.bytes += sum(map(cost, rows)) - len(data)
     state.archived = False
 
 
@@ -229,5 +234,6 @@ def _entry_rows(connection: Connection, state: SessionState, *where: Any) -> lis
     return [dict(row) for row in connection.execute(own.order_by(entries.c.seq)).mappings()]
 
 
-def _cost(row: Row) -> int:
+def cost(row: Row) -> int:
+    """Bytes that an entry counts for."""
     return int(row["size"]) + ENTRY_OVERHEAD

@@ -34,7 +34,8 @@ from acp_bridge.storage import LazyLedger
 from acp_bridge.wire.updates import message_chunk
 from ledger import Limits, RunState, open_ledger
 
-ROUNDS = 7
+ROUNDS = 15
+PAUSES = 7
 FLOOD = 3_000
 PACED = 200
 PACE = 0.005
@@ -214,7 +215,7 @@ async def _watch(pauses: list[float]) -> None:
 async def smallest_longest_pause() -> float:
     """Of several tries: what the machine does beside only adds."""
     found = []
-    for number in range(ROUNDS):
+    for number in range(PAUSES):
         with tempfile.TemporaryDirectory() as place:
             found.append(await longest_pause(f"sqlite:///{place}/{number}.db"))
     return min(found)

@@ -101,3 +101,10 @@ ready() {
     fi
     stamp >"$venv/installed-$1"
 }
+
+# uv does not read pip's settings.
+use_pips_index() {
+    index=$("$venv/bin/python" -m pip config get global.index-url 2>/dev/null) || index=
+    UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX-${PIP_INDEX_URL-$index}}
+    [ -n "$UV_DEFAULT_INDEX" ] && export UV_DEFAULT_INDEX || unset UV_DEFAULT_INDEX
+}

@@ -40,8 +40,9 @@ class Approvals:
             return False
         if owner is not None and owner != turn.run_id:
             return False
-        if len(self._known) >= MAX_KNOWN:
-            self._known.pop(next(iter(self._known)))
+        for known in (self._known, self._unsettled):
+            if len(known) >= MAX_KNOWN and asked.approval_id not in known:
+                del known[next(iter(known))]
         self._known[asked.approval_id] = turn.run_id
         self._unsettled[asked.approval_id] = turn
         return True

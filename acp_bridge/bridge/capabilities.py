@@ -6,6 +6,7 @@ Modes, config options and slash commands need no word here: a session that has s
 from __future__ import annotations
 
 from acp_bridge import __version__
+from acp_bridge.core.offers import Offers
 from acp_bridge.ids import Json
 from acp_bridge.wire.acp import PROTOCOL_VERSION, negotiate_version
 
@@ -31,14 +32,17 @@ def outdated(params: Json) -> str | None:
     )
 
 
-def initialize_result(params: Json) -> Json:
-    """The ``initialize`` result."""
+def initialize_result(params: Json, offers: Offers) -> Json:
+    """The ``initialize`` result; ``offers`` is what is known of the gateway."""
+    prompts = {kind: kind in offers.prompt_kinds for kind in ("image", "audio")}
+    servers = {kind: kind in offers.mcp_kinds for kind in ("http", "sse")}
     return {
+        **({"_meta": offers.meta} if offers.meta else {}),
         "protocolVersion": negotiate_version(params.get("protocolVersion")),
         "agentCapabilities": {
             "loadSession": True,
-            "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
-            "mcpCapabilities": {"http": False, "sse": False},
+            "promptCapabilities": {**prompts, "embeddedContext": True},
+            "mcpCapabilities": servers,
             "sessionCapabilities": {"close": {}, "list": {}, "resume": {}, "delete": {}},
         },
         "agentInfo": {"name": "acp-bridge", "title": "acp-bridge", "version": __version__},

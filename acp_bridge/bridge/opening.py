@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
 
+from acp_bridge.bridge.found import Found
+from acp_bridge.bridge.native import Native
 from acp_bridge.bridge.options import Pickers, Reading
 from acp_bridge.bridge.outbox_items import update_message
 from acp_bridge.bridge.prompting import Prompting
 from acp_bridge.bridge.timing import Clock, Deadlines
-from acp_bridge.core.commands import OpenSession, ReadTranscript, ResetSession, ResolveSession
+from acp_bridge.core.commands import ReadTranscript, ResetSession, ResolveSession
 from acp_bridge.core.effects import Record
 from acp_bridge.core.heal import additions
 from acp_bridge.core.live_turn import Turn
@@ -43,7 +44,7 @@ from acp_bridge.core.sessions import (
     own_key,
     route,
 )
-from acp_bridge.core.transcript import Transcript
+from acp_bridge.core.transcript import UNSEEN_FOR, Transcript
 from acp_bridge.errors import (
     GatewayError,
     HistoryUnavailable,
@@ -62,33 +63,11 @@ log = logging.getLogger(__name__)
 LOAD_WAIT = 2.0
 """Seconds that a load waits for a gateway if the ledger has the session."""
 TRANSCRIPT_TIMEOUT = 10.0
-UNSEEN_MS = 1_800_000
-"""Milliseconds after its last word in which a run may still be at work at a gateway that does not
-tell; as long as such a gateway's dialect looks for its end."""
 
 OFFLINE = (
     "(This history comes from the ledger: the gateway cannot be reached. You can read; a prompt"
     " waits until it is back.)"
 )
-
-
-class _Found(NamedTuple):
-    """What the ledger has of a session."""
-
-    replay: Replay | None
-    entries: list[Recorded]
-    failure: LedgerError | None = None
-    """Why the ledger could not be read."""
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the ledger has all of it."""
-        return self.replay is None or self.replay.session.complete
-
-    @property
-    def trimmed(self) -> int:
-        """How many entries its limits have dropped at the head."""
-        return self.replay.session.trimmed if self.replay is not None else 0
 
 
 class Opener:
@@ -103,6 +82,7 @@ class Opener:
         sessions: Sessions,
         prompting: Prompting,
         pickers: Pickers,
+        native: Native,
         options: SessionOptions,
         limit: CreationLimit,
         clock: Clock,
@@ -116,6 +96,7 @@ class Opener:
         self._sessions = sessions
         self._prompting = prompting
         self._pickers = pickers
+        self._native = native
         self._options = options
         self._limit = limit
         self._clock = clock
@@ -132,7 +113,7 @@ class Opener:
         session_id = SessionId(self._new_id())
         key, extras = await self._resolve(wanted), {}
         if key is None and hello.makes_sessions:
-            query = OpenSession(request.cwd, request.agent or self._options.agent)
+            query = self._native.opening(request, self._options.agent)
             key, extras = await self._gateway.request(query)
         elif key is None:
             key = own_key(session_id, self._options.agent or hello.default_agent)
@@ -146,8 +127,7 @@ class Opener:
     async def load(self, request: OpenedSession) -> tuple[Session, Reading | None]:
         """An earlier session with its history; what may be chosen in it is being asked for."""
         found = await self._find(request.session_id)
-        key, transcript, reading = await self._look_up(request, found)
-        session = self._session(request, key, found)
+        session, transcript, reading = await self._look_up(request, found)
         self._enter(session, found.replay)
         entries = self._healed(session, found, transcript)
         is_offline = self._gateway.hello is None or transcript is None
@@ -178,8 +158,7 @@ class Opener:
         hello = self._gateway.hello
         tells = hello is not None and not hello.makes_sessions
         reads = not tells and bool(open_runs(found.entries))
-        key, transcript, _ = await self._look_up(request, found, reads=reads)
-        session = self._session(request, key, found)
+        session, transcript, _ = await self._look_up(request, found, reads=reads)
         self._enter(session, found.replay)
         entries = self._healed(session, found, transcript)
         begun, running = self._unended(entries, transcript)
@@ -188,7 +167,7 @@ class Opener:
         return session
 
     def _healed(
-        self, session: Session, found: _Found, transcript: Transcript | None
+        self, session: Session, found: Found, transcript: Transcript | None
     ) -> list[Recorded]:
         """The entries with what the gateway's transcript adds to them, which is recorded."""
         if transcript is None:
@@ -225,21 +204,21 @@ class Opener:
 
     # --- finding -------------------------------------------------------------------------
 
-    async def _find(self, session_id: SessionId) -> _Found:
+    async def _find(self, session_id: SessionId) -> Found:
         # What is queued for this session must be in the ledger before it is read.
         await self._outbox.flush(TRANSCRIPT_TIMEOUT)
         try:
             replay = await asyncio.to_thread(self._read, session_id)
         except LedgerError as error:
             log.warning("the ledger cannot be read", extra={"fields": {"reason": error.message}})
-            return _Found(None, [], error)
+            return Found(None, [], error)
         entries = [
             Recorded(
                 entry.kind, entry.payload, RunId(entry.run_id) if entry.run_id else None, entry.at
             )
             for entry in (replay.entries if replay else ())
         ]
-        return _Found(replay, distinct(entries))
+        return Found(replay, distinct(entries))
 
     def _read(self, session_id: SessionId) -> Replay | None:
         replay = self._ledger.read(session_id)
@@ -248,9 +227,9 @@ class Opener:
         return replay
 
     async def _look_up(
-        self, request: OpenedSession, found: _Found, *, reads: bool = True
-    ) -> tuple[SessionKey, Transcript | None, Reading | None]:
-        """The session's key and, if it is to be read, the gateway's transcript; beside that the
+        self, request: OpenedSession, found: Found, *, reads: bool = True
+    ) -> tuple[Session, Transcript | None, Reading | None]:
+        """The session and, if it is to be read, the gateway's transcript; beside that the
         session's options are asked for.
 
         Raises ``SessionNotFound`` if neither the ledger nor the gateway has the session, and the
@@ -266,18 +245,21 @@ class Opener:
             if known is None:
                 raise
         if self._gateway.hello is None and known is not None:
-            return SessionKey(known.session_key), None, None
+            return self._session(request, SessionKey(known.session_key), found), None, None
         # A session that is known keeps its key, whatever --session says of new ones.
         options = self._routing if known is None else SessionOptions(agent=self._routing.agent)
         key = await self._resolve(route(request.meta, options))
         if key is None and known is not None:
             key = SessionKey(known.session_key)
+        here = self._sessions.find(request.session_id)
+        tried = key or (here.session_key if here else SessionKey(request.session_id))
+        extras = await self._native.restore(tried, request)
         if key is None:
             key = await self._key_at_gateway(request.session_id, found.failure)
-        if not reads:
-            return key, None, None
-        reading = self._pickers.begin(key)
-        return key, await self._transcript(key), reading
+        session = self._session(request, key, found)
+        session.extras = extras
+        reading = self._pickers.begin(key) if reads else None
+        return session, await self._transcript(key) if reads else None, reading
 
     async def key_of(self, session_id: SessionId) -> SessionKey:
         """The gateway's key of a session that need not be open here. Raises ``SessionNotFound``,
@@ -338,7 +320,7 @@ class Opener:
 
     # --- entering ------------------------------------------------------------------------
 
-    def _session(self, request: OpenedSession, key: SessionKey, found: _Found) -> Session:
+    def _session(self, request: OpenedSession, key: SessionKey, found: Found) -> Session:
         wanted = route(request.meta, self._options)
         title = found.replay.session.title if found.replay else None
         return Session(request.session_id, key, request.cwd, wanted.prefix_cwd, title)
@@ -350,9 +332,9 @@ class Opener:
             news["complete"] = False
             if stored.session.session_id != session.session_id:
                 news["ledger_id"] = stored.session.session_id
-        self._put(session, Recorded("session", news, None, 0), None)
         turns = self._prompting.turns
         self._sessions.add(session, is_busy=lambda sid: turns.live(sid) is not None)
+        self._put(session, Recorded("session", news, None, 0), None)
 
     def _put(self, session: Session, record: Recorded, key: str | None) -> None:
         entry = Entry(
@@ -369,7 +351,7 @@ class Opener:
         name, or cannot be asked; or does not tell, and its last word (ms) is not long ago."""
         if transcript is None or there == transcript.running or self._is_here(run_id):
             return True
-        return transcript.is_nameless and self._now_ms() - last < UNSEEN_MS
+        return transcript.is_nameless and self._now_ms() - last < UNSEEN_FOR * 1000
 
     def _is_here(self, run_id: RunId) -> bool:
         return self._prompting.turns.has(run_id)

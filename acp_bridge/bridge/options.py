@@ -27,7 +27,7 @@ from acp_bridge.core.options import (
 )
 from acp_bridge.core.ports import Outbox
 from acp_bridge.core.sessions import Session, Sessions
-from acp_bridge.errors import GatewayError
+from acp_bridge.errors import GatewayError, InvalidParams
 from acp_bridge.gateway.port import Gateway
 from acp_bridge.ids import Json, SessionKey
 from acp_bridge.wire.acp import SetMode, SetOption
@@ -128,13 +128,16 @@ class Pickers:
         Raises ``SessionNotFound``, ``InvalidParams`` with what is allowed and nothing changed, and
         the gateway's error: then the old value still holds.
         """
-        session = self._sessions.get(request.session_id)
+        session, value = self._sessions.get(request.session_id), request.value
+        if not isinstance(value, str):
+            text = "The parameter value must be a string: no option here is a boolean."
+            raise InvalidParams(text, data={"field": "value"})
         options = await self._known(session)
         if option := find(options, request.config_id):
-            check_value(option, request.value, "value")
+            check_value(option, value, "value")
         elif request.config_id not in OPTION_IDS or self._may_change(request.config_id):
             raise unknown("configId", [each.option_id for each in options])
-        number, options = await self._change(session, request.config_id, request.value)
+        number, options = await self._change(session, request.config_id, value)
         self._show(session, session.shown.changed(options, number, is_answered=True))
         return {"configOptions": config_options(session.shown.options or ())}
 

@@ -25,15 +25,15 @@ from acp_bridge.bridge.outbox_items import (
     Chunk,
     Item,
     chunk_text,
+    is_notice,
     pieces,
     update_message,
-    weigh,
-    weigh_text,
 )
 from acp_bridge.bridge.recorder import Recorder
 from acp_bridge.core.ports import Entry
 from acp_bridge.ids import Json, SessionId
 from acp_bridge.wire import jsonrpc
+from acp_bridge.wire.weight import weigh, weigh_text
 from ledger import EventLedger
 
 _log = logging.getLogger(__name__)
@@ -54,6 +54,8 @@ class LedgerOutbox:
     ``write`` blocks until all is written, and raises ``OSError`` when the editor is gone;
     ``on_gone`` is then called once, on the loop. ``now_ms`` gives the time of an entry in UTC
     milliseconds, ``clock`` monotonic seconds. ``limit`` is in bytes, counted approximately.
+    ``hide`` takes the secrets out of notices and outcomes, which may quote an error of the
+    gateway's.
     """
 
     def __init__(
@@ -65,12 +67,14 @@ class LedgerOutbox:
         clock: Callable[[], float] = time.monotonic,
         on_gone: Callable[[], None] = lambda: None,
         limit: int = DEFAULT_LIMIT,
+        hide: Callable[[Json], Json] = lambda notice: notice,
     ) -> None:
         self._recorder = Recorder(ledger, clock)
         self._write = write
         self._now_ms = now_ms
         self._on_gone = on_gone
         self._limit = limit
+        self._hide = hide
         self._loop = asyncio.get_running_loop()
         # Of the loop alone.
         self._waiting = 0
@@ -90,6 +94,9 @@ class LedgerOutbox:
         self._put(Item(weigh(message), message=message), session_id)
 
     def put_update(self, update: Json, entry: Entry) -> None:
+        if is_notice(update):
+            update = self._hide(update)
+            entry = entry._replace(record=entry.record._replace(payload=update))
         text = chunk_text(update, entry)
         if text is None:
             message = update_message(entry.session_id, update)
@@ -105,6 +112,9 @@ class LedgerOutbox:
                 entry = entry._replace(offset=entry.offset + len(piece))
 
     def put_record(self, entry: Entry, done: Callable[[], None] | None = None) -> None:
+        if entry.record.kind == "outcome":
+            payload = self._hide(entry.record.payload)
+            entry = entry._replace(record=entry.record._replace(payload=payload))
         item = Item(weigh(entry.record.payload), entry=entry, at=self._now_ms(), recorded=done)
         self._put(item, entry.session_id)
 

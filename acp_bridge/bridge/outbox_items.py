@@ -12,6 +12,7 @@ from acp_bridge.core.ports import Entry
 from acp_bridge.ids import Json, SessionId
 from acp_bridge.wire import jsonrpc
 from acp_bridge.wire.updates import session_update
+from acp_bridge.wire.weight import weigh_text, width
 
 MAX_TEXT = 256 * 1024
 """Bytes of text in one chunk's line: even escaped at its worst far below any editor's limit, and
@@ -21,7 +22,7 @@ _OVERHEAD = 256
 """Bytes that an object costs beside its text; only the order of magnitude matters."""
 
 _CHUNK_KINDS = {"agent_message_chunk", "agent_thought_chunk", "user_message_chunk"}
-_CHUNK_MEMBERS = {"sessionUpdate", "content", "messageId"}
+_CHUNK_MEMBERS = {"sessionUpdate", "content", "messageId", "_meta"}
 _TEXT_MEMBERS = {"type", "text"}
 
 
@@ -88,6 +89,11 @@ def update_message(session_id: SessionId, update: Json) -> Json:
     return jsonrpc.notification("session/update", session_update(session_id, update))
 
 
+def is_notice(update: Json) -> bool:
+    """Whether an update is the bridge's own word, see ``core.turn_view``."""
+    return ":notice:" in str(update.get("messageId", ""))
+
+
 def chunk_text(update: Json, entry: Entry) -> str | None:
     """The text of an update that may be merged and cut: a plain text chunk, recorded as it is."""
     content = update.get("content")
@@ -107,36 +113,11 @@ def chunk_text(update: Json, entry: Entry) -> str | None:
 
 def pieces(text: str) -> Iterator[str]:
     """``text`` in parts of at most ``MAX_TEXT`` bytes, cut between characters."""
-    step = MAX_TEXT // _width(text)
+    step = MAX_TEXT // width(text)
     for start in range(0, max(len(text), 1), step):
         yield text[start : start + step]
 
 
-def weigh_text(text: str) -> int:
-    """An upper bound of the bytes of ``text`` in UTF-8."""
-    return len(text) * _width(text)
-
-
-def weigh(value: Any) -> int:
-    """The bytes of a JSON value, approximately."""
-    weight = 0
-    rest = [value]  # no recursion: nesting is the gateway's to choose
-    while rest:
-        value = rest.pop()
-        weight += _OVERHEAD
-        if isinstance(value, str):
-            weight += weigh_text(value)
-        elif isinstance(value, dict):
-            rest.extend(value.values())
-        elif isinstance(value, list | tuple):
-            rest.extend(value)
-    return weight
-
-
-def _width(text: str) -> int:
-    return 1 if text.isascii() else 4
-
-
 def _origin(update: Json, entry: Entry) -> tuple[Any, ...]:
-    kind, message_id = update["sessionUpdate"], update.get("messageId")
-    return kind, message_id, entry.record.kind, entry.run_id, entry.generation
+    told = update["sessionUpdate"], update.get("messageId"), update.get("_meta")
+    return (*told, entry.record.kind, entry.run_id, entry.generation)

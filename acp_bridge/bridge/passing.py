@@ -18,15 +18,20 @@ from acp_bridge.core.commands import AnswerPeer, Forward, Notify
 from acp_bridge.core.effects import Record
 from acp_bridge.core.ports import Ask, Editor, EditorAnswer, Entry, Outbox
 from acp_bridge.core.sessions import Session, Sessions
-from acp_bridge.errors import SessionNotFound, to_jsonrpc, unsupported
+from acp_bridge.errors import SessionNotFound, TooManyRequests, to_jsonrpc, unsupported
 from acp_bridge.gateway.port import Gateway
 from acp_bridge.ids import ApprovalId, Json, SessionId, SessionKey
 from acp_bridge.wire import jsonrpc
+from acp_bridge.wire.weight import weigh
 
 log = logging.getLogger(__name__)
 
 MAX_EARLY: Final = 100
 """Updates that are kept of sessions that are not open yet."""
+MAX_EARLY_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of them, counted approximately."""
+MAX_ASKS: Final = 100
+"""Questions of the gateway that may wait for the editor at once."""
 
 
 class Passage:
@@ -41,6 +46,7 @@ class Passage:
         self._sessions = sessions
         self._asks: dict[ApprovalId, tuple[SessionId, Ask]] = {}
         self._early: list[ev.SessionUpdated] = []
+        self._early_bytes = 0
 
     # --- from the editor -----------------------------------------------------------------
 
@@ -85,7 +91,7 @@ class Passage:
 
     def opened(self, session: Session) -> None:
         """The editor knows the session now."""
-        waiting, self._early = self._early, []
+        waiting, self._early, self._early_bytes = self._early, [], 0
         for event in waiting:
             self._updated(event)
 
@@ -105,13 +111,19 @@ class Passage:
     def _updated(self, event: ev.SessionUpdated) -> None:
         known = list(self._with_key(event.session_key))
         if not known and len(self._early) < MAX_EARLY:
-            self._early.append(event)
+            self._early_bytes += weigh(event.update)
+            if self._early_bytes <= MAX_EARLY_BYTES:
+                self._early.append(event)
         for session in known:
             entry = Entry(session.session_id, Record("update", event.update))
             self._outbox.put_update(event.update, entry)
 
     def _asked(self, event: ev.PeerAsked) -> None:
         session = next(self._with_key(event.session_key), None) if event.session_key else None
+        if len(self._asks) >= MAX_ASKS:
+            error = to_jsonrpc(TooManyRequests(f"{MAX_ASKS} questions wait for the editor."))
+            self._gateway.submit(AnswerPeer(event.ask_id, error=error))
+            return
         if session is None:
             error = to_jsonrpc(SessionNotFound("The editor has no such session open."))
             self._gateway.submit(AnswerPeer(event.ask_id, error=error))

@@ -222,7 +222,7 @@ class Prompting:
         if turn is not None and turn.state is TurnState.PROBING:
             # Perhaps this turn's own work; only what the gateway can tell of is taken for it.
             self.carry_out(turn, [] if seen.is_beginning else turn.run_seen(run_id))
-        else:
+        elif self.turns.can_watch(session.session_key):
             foreign = Turn.watched(
                 session.session_id,
                 run_id,
@@ -284,7 +284,7 @@ class Prompting:
 
     def _answer(self, turn: Turn, answer: fx.Answer) -> None:
         if responder := self._responders.pop(turn.run_id, None):
-            responder.result({"stopReason": answer.stop_reason})
+            responder.result({**answer.extras, "stopReason": answer.stop_reason})
         self._answered(turn, answer.stop_reason)
 
     def _reject(self, turn: Turn, reject: fx.Reject) -> None:

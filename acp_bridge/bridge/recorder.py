@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from acp_bridge.bridge.rewriting import begins_whole, lacking
 from acp_bridge.bridge.trouble import Trouble
 from acp_bridge.core.ports import Entry
+from acp_bridge.core.recent import Recent
 from acp_bridge.errors import OutcomeUnknown
 from acp_bridge.ids import Json
 from ledger import (
@@ -63,11 +64,11 @@ class Recorder:
     def __init__(self, ledger: EventLedger, clock: Callable[[], float]) -> None:
         self._ledger = ledger
         self._clock = clock
-        self._names: dict[str, str] = {}
+        self._names: Recent[str, str] = Recent()
         """Sessions that the ledger has under another id than the editor."""
         self._waiting: deque[Waiting] = deque()
         self._weight = 0
-        self._opened: dict[str, NewSession] = {}
+        self._opened: Recent[str, NewSession] = Recent()
         """How each session was opened, in case the ledger loses it."""
         self._unconfirmed: list[Waiting] = []
         """What was written since the last look whether the ledger's file is in its place."""

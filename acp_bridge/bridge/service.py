@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from acp_bridge.bridge.capabilities import AUTH_METHOD, initialize_result, outdated
+from acp_bridge.bridge.capabilities import AUTH_METHOD, outdated
 from acp_bridge.bridge.facts import FACTS_TIMEOUT, Facts
 from acp_bridge.bridge.listing import Lister
+from acp_bridge.bridge.native import Native, passed
 from acp_bridge.bridge.opening import Opener
 from acp_bridge.bridge.options import Pickers, Reading
 from acp_bridge.bridge.passing import Passage, when_known
@@ -32,7 +33,6 @@ from acp_bridge.core.sessions import (
     prefix_wanted,
 )
 from acp_bridge.errors import (
-    GatewayError,
     InvalidParams,
     ScopeMissing,
     SessionNotFound,
@@ -53,10 +53,6 @@ from acp_bridge.wire.provenance import provenance_fields
 from ledger.port import EventLedger
 
 log = logging.getLogger(__name__)
-
-INITIALIZE_WAIT = 1.5
-"""Seconds that ``initialize`` waits for the hello, unless the first try fails sooner. Editors show
-a spinner meanwhile, and some give up: the answer must come whatever the gateway does."""
 
 
 class Surroundings(NamedTuple):
@@ -98,7 +94,7 @@ class Bridge:
         self._deadlines = deadlines
         self._leaving = leaving
         self._new_id = new_id
-        self._sessions = Sessions()
+        self._sessions = Sessions(clock.time)
         self._notices: list[str] = []
         self._said: set[str] = set()
         self._facts = Facts(gateway=gateway, outbox=outbox, sessions=self._sessions, tasks=tasks)
@@ -120,6 +116,7 @@ class Bridge:
             deadlines=deadlines,
             tasks=tasks,
         )
+        self._native = Native(gateway)
         self._opener = Opener(
             gateway=gateway,
             outbox=outbox,
@@ -127,6 +124,7 @@ class Bridge:
             sessions=self._sessions,
             prompting=self._prompting,
             pickers=self._pickers,
+            native=self._native,
             options=options,
             limit=limit,
             clock=clock,
@@ -147,12 +145,12 @@ class Bridge:
         self._gateway.announce(capabilities if isinstance(capabilities, dict) else {})
         if notice := outdated(params):
             self._say_once("version", notice)
-        hello = self._tasks.create_task(self._look_for_gateway())
+        hello = self._tasks.create_task(self._native.look())
         leaving = self._tasks.create_task(self._leaving.wait())
         await asyncio.wait({hello, leaving}, return_when=asyncio.FIRST_COMPLETED)
         hello.cancel()
         leaving.cancel()
-        return initialize_result(params)
+        return self._native.initialize(params)
 
     async def authenticate(self, method_id: str) -> Json:
         """``authenticate``: read the credentials again and connect. Raises the gateway's error."""
@@ -161,19 +159,13 @@ class Bridge:
         await self._gateway.wait_hello(self._deadlines.connect)
         return {}
 
-    async def _look_for_gateway(self) -> None:
-        try:
-            await self._gateway.wait_hello(INITIALIZE_WAIT, patient=False)
-        except GatewayError as error:
-            log.info("initialize answered without a gateway", extra={"fields": {"why": error.code}})
-
     async def new_session(self, request: NewSession) -> Json:
         """The ``session/new`` result."""
         session = await self._opener.new(request)
-        self._say_mcp(request.mcp_servers)
+        self._say_mcp(request)
         options = await self._pickers.opening(session)
         when_known(self._passage, session)
-        return {**session.extras, "sessionId": session.session_id, **options}
+        return {**self._native.answer(session), "sessionId": session.session_id, **options}
 
     async def load_session(self, request: OpenedSession) -> Json:
         """The ``session/load`` result, after the whole replay."""
@@ -186,25 +178,25 @@ class Bridge:
     async def _opened(
         self, request: OpenedSession, session: Session, reading: Reading | None = None
     ) -> Json:
-        self._say_mcp(request.mcp_servers)
+        self._say_mcp(request)
         answer = await self._pickers.opening(session, reading)
         when_known(self._passage, session)
         # After the answer: what is fresh is live, and no part of the history.
         asyncio.get_running_loop().call_soon(self._facts.refresh, session.session_id)
-        return answer
+        return {**self._native.answer(session), **answer}
 
     async def set_mode(self, request: SetMode) -> Json:
         """The ``session/set_mode`` result."""
         if self._makes_sessions:
-            wanted = {"sessionId": request.session_id, "modeId": request.mode_id}
+            wanted = {**request.extras, "sessionId": request.session_id, "modeId": request.mode_id}
             return await self._passage.forward("session/set_mode", wanted)
         return await self._pickers.set_mode(request)
 
     async def set_option(self, request: SetOption) -> Json:
         """The ``session/set_config_option`` result."""
         if self._makes_sessions:
-            wanted = {"sessionId": request.session_id, "value": request.value}
-            wanted["configId"] = request.config_id
+            named = {"sessionId": request.session_id, "configId": request.config_id}
+            wanted = {**request.extras, **named, "value": request.value}
             return await self._passage.forward("session/set_config_option", wanted)
         return await self._pickers.set_option(request)
 
@@ -240,6 +232,7 @@ class Bridge:
             cwd=session.cwd,
             home=self._surroundings.home,
             prefix_cwd=prefix_wanted(request.meta, session.prefix_cwd),
+            takes_audio="audio" in self._native.offers.prompt_kinds,
         )
         command = StartRun(
             run_id=RunId(self._new_id()),
@@ -247,6 +240,7 @@ class Bridge:
             message=prepared.message,
             attachments=prepared.attachments,
             blocks=request.blocks,
+            extras=passed(request),
             provenance=provenance_fields(
                 self._options.provenance,
                 session_id=session.session_id,
@@ -321,8 +315,10 @@ class Bridge:
             case ev.SessionChanged() | ev.OptionsChanged():
                 self._session_changed(event)
             case ev.GatewayStopping(reason) | ev.Unreadable(reason):
+                # What cannot be read is counted and logged where it came in.
+                level = logging.DEBUG if isinstance(event, ev.Unreadable) else logging.INFO
                 fields = {"event": type(event).__name__, "why": reason}
-                log.info("the gateway says", extra={"fields": fields})
+                log.log(level, "the gateway says", extra={"fields": fields})
             case ev.SessionUpdated() | ev.PeerAsked() | ev.Notified():
                 self._passage.take(event)
             case _:
@@ -374,13 +370,9 @@ class Bridge:
 
     # --- what is said once ---------------------------------------------------------------
 
-    def _say_mcp(self, names: Sequence[str]) -> None:
-        if names:
-            self._say_once(
-                "mcp",
-                "The gateway runs its own MCP servers; those of this editor are not used: "
-                + ", ".join(names),
-            )
+    def _say_mcp(self, request: NewSession | OpenedSession) -> None:
+        if notice := self._native.unused_servers(request):
+            self._say_once("mcp", notice)
 
     def _say_once(self, topic: str, text: str) -> None:
         """In the thread with the next prompt, once per process and topic."""

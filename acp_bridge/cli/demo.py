@@ -109,8 +109,11 @@ async def run_demo(
     token = secrets.token_urlsafe(16)
     with tempfile.TemporaryDirectory(prefix="acp-bridge-demo-") as state:
         async with _gateway(kind)(token=token, port=port, pace=pace) as gateway:
+            profiles = Path(state) / "none.toml"  # those of a real gateway are none of its business
+            profiles.touch()
+            where = ("--gateway-url", gateway.url, "--state-dir", state, "--config", str(profiles))
             options = ChatOptions(
-                command=bridge_command("--gateway-url", gateway.url, "--state-dir", state),
+                command=bridge_command(*where),
                 cwd=Path.cwd(),
                 prompts=(prompt or PROMPT,),
                 permission=Permission.ALLOW,

@@ -14,7 +14,7 @@ import typer
 
 from acp_bridge.config import Settings, load
 from acp_bridge.errors import ConfigError
-from acp_bridge.logs import register_secret
+from acp_bridge.logs import clean_text, register_secret
 
 if TYPE_CHECKING:
     from acp_bridge.importing.openclaw import Report
@@ -93,7 +93,7 @@ def stats(
         values = {"ledger": place, **{name: getattr(found, name) for name in fields}}
         typer.echo(json.dumps(values))
         return 0
-    typer.echo(f"{place}")
+    typer.echo(clean_text(place))
     typer.echo(f"{found.sessions:,} sessions, {found.archived:,} more archived")
     typer.echo(f"{found.entries:,} entries")
     typer.echo(f"{_size(found.bytes)}, and {_size(found.archived_bytes)} in archives")
@@ -138,7 +138,7 @@ def import_openclaw(
         sessions = _sessions(files, report.skipped)
         import_sessions(sessions, ledger, report, now=time.time_ns() // 1_000_000, dry_run=dry_run)
     for line in _told(report, files, _place(settings), dry_run=dry_run):
-        typer.echo(line)
+        typer.echo(clean_text(line))
     return 0
 
 

@@ -17,6 +17,7 @@ import typer
 
 from acp_bridge import __version__
 from acp_bridge.cli.chat import chat
+from acp_bridge.cli.config import config_commands
 from acp_bridge.cli.demo import demo
 from acp_bridge.cli.failures import EXIT_CODES, say_error
 from acp_bridge.cli.ledger import ledger_commands
@@ -38,6 +39,8 @@ An editor starts this command and talks to it over stdin and stdout. On a termin
     acp-bridge chat    talk to your gateway
 
     acp-bridge pair    get a token from a ZeroClaw gateway
+
+    acp-bridge config  show the options in force, and where each comes from
 
     acp-bridge ledger  look after what was recorded
 """
@@ -91,6 +94,7 @@ def _application() -> typer.Typer:
     app.command("chat")(chat)
     app.command("demo")(demo)
     app.command("pair")(pair)
+    app.add_typer(config_commands, name="config")
     app.add_typer(ledger_commands, name="ledger")
     return app
 

@@ -41,7 +41,7 @@ def pair(
     Example: acp-bridge pair --code 123456
     """
     # Here and not above: serving must not pay for it.
-    from acp_bridge.gateway import pairing, private_files
+    from acp_bridge.gateway import kept_token
     from acp_bridge.gateway.endpoint import acp_endpoint
 
     given = {"--gateway-url": gateway_url, "--config-dir": config_dir, "--state-dir": state_dir}
@@ -56,11 +56,14 @@ def pair(
         environ=os.environ,
         allow_insecure=settings.allow_insecure_ws,
     )
-    route = route_of(settings, endpoint.url, register_secret)
-    code = code or os.environ.get("ZEROCLAW_ACP_PAIRING_CODE", "").strip() or None
-    code = code or pairing.open_code(endpoint.url, route)
-    token = pairing.pair(endpoint.url, code, route)
-    private_files.make_private_directory(endpoint.token_path.parent)
-    private_files.replace(endpoint.token_path, f"{token.reveal()}\n".encode())
+    given_code = (code or os.environ.get("ZEROCLAW_ACP_PAIRING_CODE", "")).strip() or None
+    kept_token.pair_and_keep(
+        endpoint.url,
+        endpoint.token_path,
+        given_code,
+        refused=kept_token.known_token(endpoint.token_path),
+        learn=register_secret,
+        route=route_of(settings, endpoint.url, register_secret),
+    )
     tell(f"Paired with {endpoint.url}; the token is kept in {endpoint.token_path}.")
     return 0

@@ -17,6 +17,7 @@ from acp_bridge import logs
 from acp_bridge.cli.failures import tell
 from acp_bridge.config import Settings, load, prepare_state_dir
 from acp_bridge.errors import ConfigError
+from acp_bridge.wire.secrecy import secrets_in_query
 
 _SECRETS: Final = ("token", "password")
 _USAGE: Final = 2
@@ -81,15 +82,15 @@ def _guard_secrets(settings: Settings) -> None:
                 f"acp-bridge: warning: --{field} shows the {field} in process listings;"
                 f" use --{field}-file or ACP_BRIDGE_{field.upper()}"
             )
-    if "@" in settings.proxy:
-        logs.register_secret(urlsplit(settings.proxy).password or "")
-        if settings.source("proxy") == "--proxy":
-            tell(
-                "acp-bridge: warning: --proxy shows the password in process listings;"
-                " use ACP_BRIDGE_PROXY"
-            )
+    _guard_proxy(settings)
+    for value in settings.unused_secrets:
+        logs.register_secret(value)
+    if settings.withheld is not None:
+        tell(f"acp-bridge: warning: {settings.withheld}")
     from acp_bridge.storage import secrets_of
 
+    for secret in secrets_in_query(settings.gateway_url):
+        logs.register_secret(secret)
     in_url = secrets_of(settings.ledger_url)
     for secret in in_url:
         logs.register_secret(secret)
@@ -97,6 +98,17 @@ def _guard_secrets(settings: Settings) -> None:
         tell(
             "acp-bridge: warning: --ledger-url shows the password in process listings;"
             " use ACP_BRIDGE_LEDGER_URL, or a password file of PostgreSQL's"
+        )
+
+
+def _guard_proxy(settings: Settings) -> None:
+    if "@" not in settings.proxy:
+        return
+    logs.register_secret(urlsplit(settings.proxy).password or "")
+    if settings.source("proxy") == "--proxy":
+        tell(
+            "acp-bridge: warning: --proxy shows the password in process listings;"
+            " use ACP_BRIDGE_PROXY"
         )
 
 

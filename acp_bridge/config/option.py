@@ -1,4 +1,4 @@
-"""What an option of the bridge is."""
+"""What an option is."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from acp_bridge.config import values
 
 ENV_PREFIX: Final = "ACP_BRIDGE_"
 
+DEFAULT: Final = "default"
+"""The source of a value that nobody gave."""
+
 
 class Option(NamedTuple):
     """One option.
 
     ``default`` is text like any other value and read the same way; ``None`` means unset.
+    ``is_in_profiles`` tells whether a profile may have it.
     ``extra_env`` are variables asked after the one that bears the option's name. ``off`` is the
     value that ``--no-...`` stands for, of an option that takes a value.
     """
@@ -30,6 +34,7 @@ class Option(NamedTuple):
     extra_env: tuple[str, ...] = ()
     is_secret: bool = False
     off: str | None = None
+    is_in_profiles: bool = True
 
     @property
     def env(self) -> tuple[str, ...]:

@@ -9,12 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from acp_bridge.config import values
+from acp_bridge.config.credential_options import CREDENTIAL_OPTIONS
 from acp_bridge.config.network_options import NETWORK_OPTIONS
 from acp_bridge.config.option import ENV_PREFIX, Option
-
-DEFAULT: Final = "default"
-"""The source of a value that neither a flag nor a variable gave."""
-
 
 OPTIONS: Final = (
     Option(
@@ -95,63 +92,7 @@ OPTIONS: Final = (
         default="false",
     ),
     *NETWORK_OPTIONS,
-    Option(
-        "token_file",
-        "--token-file",
-        values.path,
-        "File with the gateway's token, readable by you alone.",
-        "Credentials",
-        metavar="PATH",
-        example="~/.config/acp-bridge/token",
-    ),
-    Option(
-        "token",
-        "--token",
-        values.secret,
-        "The gateway's token. Other users see it in process listings: prefer the file.",
-        "Credentials",
-        metavar="TEXT",
-        example="TOKEN",
-        is_secret=True,
-    ),
-    Option(
-        "token_via",
-        "--token-via",
-        values.token_via,
-        "Where a gateway that speaks ACP gets the token: header, subprotocol or query.",
-        "Credentials",
-        metavar="PLACE",
-        default="header",
-        example="subprotocol",
-    ),
-    Option(
-        "password_file",
-        "--password-file",
-        values.path,
-        "File with the gateway's password, readable by you alone.",
-        "Credentials",
-        metavar="PATH",
-        example="~/.config/acp-bridge/password",
-    ),
-    Option(
-        "password",
-        "--password",
-        values.secret,
-        "The gateway's password. Other users see it in process listings: prefer the file.",
-        "Credentials",
-        metavar="TEXT",
-        example="PASSWORD",
-        is_secret=True,
-    ),
-    Option(
-        "scopes",
-        "--scopes",
-        values.names,
-        "Scopes to ask the gateway for, instead of all that the bridge can use.",
-        "Credentials",
-        metavar="NAMES",
-        example="operator.read,operator.write",
-    ),
+    *CREDENTIAL_OPTIONS,
     Option(
         "session",
         "--session",
@@ -304,6 +245,26 @@ OPTIONS: Final = (
         metavar="N",
         default="16777216",
         example="16777216",
+    ),
+    Option(
+        "config",
+        "--config",
+        values.path,
+        "File with profiles (default: config.toml in the user's configuration directory).",
+        "Files and logs",
+        metavar="PATH",
+        example="~/.config/acp-bridge/config.toml",
+        is_in_profiles=False,
+    ),
+    Option(
+        "profile",
+        "--profile",
+        values.line,
+        "Profile of that file to take options from (default: the one called default, if any).",
+        "Files and logs",
+        metavar="NAME",
+        example="work",
+        is_in_profiles=False,
     ),
     Option(
         "state_dir",

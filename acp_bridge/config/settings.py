@@ -1,4 +1,5 @@
-"""The settings of one bridge, and how they are put together: flag, then variable, then default."""
+"""The settings of one bridge, and how they are put together: flag, then variable, then profile,
+then default."""
 
 from __future__ import annotations
 
@@ -8,18 +9,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from acp_bridge.config.option import Option
-from acp_bridge.config.options import DEFAULT, OPTIONS, VERBOSE
+from acp_bridge.config.option import DEFAULT, Option
+from acp_bridge.config.options import OPTIONS, VERBOSE
+from acp_bridge.config.precedence import (
+    FLAG,
+    NOWHERE,
+    PROFILE,
+    VARIABLE,
+    Urls,
+    choose_credentials,
+    place_of,
+)
 from acp_bridge.config.values import LOG_LEVELS
 from acp_bridge.errors import ConfigError, UsageError
 from acp_bridge.gateway.private_files import make_private_directory
 
 _APP = "acp-bridge"
-_COMMANDS = ("serve", "chat", "demo", "pair", "ledger")
+_COMMANDS = ("serve", "chat", "demo", "pair", "config", "ledger")
 _LEDGER_FILE = "ledger.db"
-
-# A file and the value it would hold: given in two ways, the stronger source counts.
-_EITHER = (("token", "token_file"), ("password", "password_file"))
+_CONFIG_FILE = "config.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +36,12 @@ class Settings:
 
     ``reconnect_window`` and ``stall_timeout`` are seconds, and 0 for no bound.
     ``scopes`` is ``None`` when the bridge is to choose. ``session_rate`` is a count and a number
-    of seconds. At most one of ``token`` and ``token_file`` is set, and likewise for the password.
-    ``ledger_url`` and ``proxy`` may hold a password. ``ledger_url`` counts only if ``ledger`` is
-    ``"file"``.
+    of seconds. At most one of ``token``, ``token_file``, ``token_command`` and a ``keyring`` of
+    ``"token"`` is set, and likewise for the password. ``config`` is the file with profiles that was
+    read, ``profile`` the one that was named. ``withheld`` says which credential is kept from the
+    gateway since it belongs to another one, if any is; ``unused_secrets`` are values that were
+    given and do not count. ``ledger_url`` and ``proxy`` may hold a password; the former counts only
+    if ``ledger`` is ``"file"``.
     """
 
     gateway_url: str
@@ -49,10 +60,13 @@ class Settings:
     proxy: str = field(repr=False)
     header_file: Path | None
     token_file: Path | None
+    token_command: tuple[str, ...] | None = field(repr=False)
     token: str | None = field(repr=False)
     token_via: str
     password_file: Path | None
+    password_command: tuple[str, ...] | None = field(repr=False)
     password: str | None = field(repr=False)
+    keyring: str | None
     scopes: tuple[str, ...] | None
     session: str | None
     session_label: str | None
@@ -70,19 +84,24 @@ class Settings:
     max_sessions: int
     max_events_per_session: int
     max_bytes: int
+    config: Path | None
+    profile: str | None
     state_dir: Path
     log_level: str
     log_format: str
     log_file: Path | None
+    withheld: str | None
+    unused_secrets: tuple[str, ...] = field(repr=False)
     sources: Mapping[str, str] = field(repr=False)
 
     def source(self, field: str) -> str:
-        """Where the value came from: a flag, a variable's name, or ``"default"``."""
+        """Where the value came from: a flag, a variable's name, a place in a file, or
+        ``"default"``."""
         return self.sources.get(field, DEFAULT)
 
 
 def load(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
-    """The settings that the arguments and the variables make together.
+    """The settings that the arguments, the variables and a profile make together.
 
     An empty value counts as unset. Variables that no option names are not looked at.
 
@@ -91,22 +110,35 @@ def load(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
         ConfigError: for a bad value; it names the source and a way to mend it.
     """
     flags, verbosity = _parse(argv)
+    config, profile = _profile(flags, environ)
     given: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for option in OPTIONS:
-        text, source = _find(option, flags, environ)
+        text, source = _find(option, flags, environ, profile)
         if source != DEFAULT:
             sources[option.field] = source
         given[option.field] = None if text is None else _read(option, text, source)
-    for value, file in _EITHER:
-        _keep_stronger(value, file, given, sources)
+    given["config"] = config
+    choice = choose_credentials(given, sources, _urls(flags, environ, profile))
     _raise_verbosity(verbosity, given, sources)
     _choose_ledger(given, sources)
     if given["ledger_url"] is None:
         given["ledger_url"] = f"sqlite:///{_ledger_directory(given) / _LEDGER_FILE}"
     if given["state_dir"] is None:
         given["state_dir"] = _default_directory("state")
-    return Settings(**given, sources=sources)
+    return Settings(
+        **given, withheld=choice.withheld, unused_secrets=choice.unused, sources=sources
+    )
+
+
+def config_file(config: Path | None) -> Path | None:
+    """The file with profiles: ``config``, or the usual one; None if there is no home directory."""
+    if config is not None:
+        return config
+    try:
+        return _default_directory("config") / _CONFIG_FILE
+    except ConfigError:
+        return None
 
 
 def prepare_state_dir(settings: Settings) -> Path:
@@ -127,21 +159,21 @@ def prepare_state_dir(settings: Settings) -> Path:
 
 
 def _choose_ledger(given: dict[str, Any], sources: dict[str, str]) -> None:
-    """A demo leaves nothing behind unless a ledger is named; and a ledger that is named by a flag
-    beats a variable that says otherwise."""
+    """A demo leaves nothing behind unless a ledger is named; and a ledger that is named in a
+    stronger place beats what says otherwise."""
     is_named = "ledger_url" in sources
     if "ledger" not in sources:
         if given["demo"] and not is_named:
             given["ledger"] = "memory"
     elif given["ledger"] == "memory" and is_named:
-        by_flag = [name for name in ("ledger", "ledger_url") if sources[name].startswith("-")]
-        if len(by_flag) != 1:
+        by_kind, by_url = place_of(sources["ledger"]), place_of(sources["ledger_url"])
+        if by_kind == by_url:
             raise ConfigError(
                 f"{sources['ledger']} says memory, and {sources['ledger_url']} names a database",
                 hint="Keep one of them.",
                 data={"field": "ledger", "source": sources["ledger"]},
             )
-        if by_flag == ["ledger_url"]:
+        if by_url < by_kind:
             given["ledger"] = "file"
             del sources["ledger"]
 
@@ -154,7 +186,11 @@ def _default_directory(kind: str) -> Path:
     # Only here: a path given by the user saves the import on the way to the first answer.
     import platformdirs
 
-    find = {"state": platformdirs.user_state_dir, "data": platformdirs.user_data_dir}[kind]
+    find = {
+        "config": platformdirs.user_config_dir,
+        "data": platformdirs.user_data_dir,
+        "state": platformdirs.user_state_dir,
+    }[kind]
     try:
         path = Path(find(_APP, appauthor=False))
     except RuntimeError:  # older ones answer with a relative path instead
@@ -167,8 +203,58 @@ def _default_directory(kind: str) -> Path:
     return path
 
 
+Flags = Mapping[str, tuple[str, str]]
+"""By the option's field: the text and the spelling of the flag."""
+
+
+def _profile(flags: Flags, environ: Mapping[str, str]) -> tuple[Path | None, Flags]:
+    """The file that was read, if there is one, and what its profile gives."""
+    by_field = {option.field: option for option in OPTIONS}
+
+    def value(name: str) -> tuple[Any, str]:
+        text, source = _find(by_field[name], flags, environ, {})
+        return (None if text is None else _read(by_field[name], text, source)), source
+
+    (config, source), (name, profile_source) = value("config"), value("profile")
+    if name is None and config is None and value("demo")[0]:
+        return None, {}  # a demo shows the same to everybody
+    path = config_file(config)
+    found = None
+    if path is not None and (config is not None or name is not None or path.exists()):
+        # Only then: most have no such file, and the start is faster without what reads it.
+        from acp_bridge.config.profiles import read_profile
+
+        found = read_profile(path, name, profile_source)
+    if found is None and (config is not None or name is not None):
+        wanted = profile_source if config is None else source
+        raise ConfigError(
+            f"{wanted}: there is no file {path or _CONFIG_FILE}",
+            hint="Write one, as the README shows under Profiles, or leave the option out.",
+            data={"field": "profile" if config is None else "config", "source": wanted},
+        )
+    return (None, {}) if found is None else (path, found)
+
+
+def _urls(flags: Flags, environ: Mapping[str, str], profile: Flags) -> Urls:
+    option = next(option for option in OPTIONS if option.field == "gateway_url")
+    none: Flags = {}
+    found = {
+        FLAG: _find(option, flags, {}, none),
+        VARIABLE: _find(option, none, environ, none),
+        PROFILE: _find(option, none, {}, profile),
+        NOWHERE: _find(option, none, {}, none),
+    }
+    return Urls(
+        {
+            place: text
+            for place, (text, source) in found.items()
+            if text is not None and place_of(source) == place
+        }
+    )
+
+
 def _find(
-    option: Option, flags: Mapping[str, tuple[str, str]], environ: Mapping[str, str]
+    option: Option, flags: Flags, environ: Mapping[str, str], profile: Flags
 ) -> tuple[str | None, str]:
     """The text of the option and where it stands."""
     text, flag = flags.get(option.field, ("", ""))
@@ -177,7 +263,7 @@ def _find(
     for name in option.env:
         if text := environ.get(name, ""):
             return text, name
-    return option.default, DEFAULT
+    return profile.get(option.field, (option.default, DEFAULT))
 
 
 def _read(option: Option, text: str, source: str) -> object:
@@ -194,6 +280,8 @@ def _read(option: Option, text: str, source: str) -> object:
 def _remedy(option: Option, source: str) -> str:
     if option.is_secret:
         return f"Check what sets it, or use {option.flag}-file."
+    if place_of(source) == PROFILE:
+        return f'For example: {option.field} = "{option.example}"'
     if source in option.env:
         return f"For example: {source}={'true' if option.is_switch else option.example}"
     return f"For example: {option.flag} {option.example}"
@@ -205,21 +293,6 @@ def _shown(option: Option, text: str) -> str:
         return ""
     short = text if len(text) <= 60 else text[:60] + "..."
     return f" {short!r}"
-
-
-def _keep_stronger(value: str, file: str, given: dict[str, Any], sources: dict[str, str]) -> None:
-    if given[value] is None or given[file] is None:
-        return
-    by_flag = [name for name in (value, file) if sources[name].startswith("-")]
-    if len(by_flag) != 1:
-        raise ConfigError(
-            f"{sources[value]} and {sources[file]} are both set",
-            hint=f"Keep one of them; {sources[file]} is the safer one.",
-            data={"field": value, "source": sources[value]},
-        )
-    weaker = file if by_flag == [value] else value
-    given[weaker] = None
-    del sources[weaker]
 
 
 def _raise_verbosity(count: int, given: dict[str, Any], sources: dict[str, str]) -> None:
@@ -257,7 +330,7 @@ class _Parser(argparse.ArgumentParser):
         )
 
 
-def _parse(argv: Sequence[str]) -> tuple[Mapping[str, tuple[str, str]], int]:
+def _parse(argv: Sequence[str]) -> tuple[Flags, int]:
     """What the flags say: by field, text and flag; and how often ``-v`` was given."""
     parser = _Parser(prog=_APP, add_help=False, allow_abbrev=False)
     for option in OPTIONS:

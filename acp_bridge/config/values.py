@@ -18,6 +18,7 @@ LEDGERS = ("file", "memory")
 ON_EXIT = ("detach", "cancel")
 FOREIGN_TURNS = ("show", "hide")
 GATEWAY_KINDS = ("auto", "openclaw", "acp")
+KEYRING = ("token", "password")
 TOKEN_PLACES = ("header", "subprotocol", "query")
 PROXY_AUTO = "auto"
 PROXY_NONE = "none"
@@ -96,6 +97,24 @@ def gateway_kind(text: str) -> str:
 def token_via(text: str) -> str:
     """Where a token goes at the upgrade to a WebSocket."""
     return _one_of(text, TOKEN_PLACES)
+
+
+def keyring(text: str) -> str:
+    """What the keyring holds."""
+    return _one_of(text, KEYRING)
+
+
+def command(text: str) -> tuple[str, ...]:
+    """A program and its arguments, split as a shell splits words; nothing else of a shell."""
+    import shlex  # few need it
+
+    try:
+        words = tuple(shlex.split(line(text)))
+    except ValueError:
+        raise ValueError("has a quote that is not closed, or cannot be shown") from None
+    if not words:
+        raise ValueError("names no program")
+    return words
 
 
 def count(text: str) -> int:

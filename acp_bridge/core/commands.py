@@ -35,6 +35,8 @@ class StartRun(NamedTuple):
     """Where the prompt comes from, to be sent as the gateway's provenance fields; None = off."""
     blocks: tuple[Any, ...] = ()
     """The prompt as the editor sent it, for gateways that speak ACP themselves."""
+    extras: Json = NOTHING
+    """What else the editor's request says, likewise."""
 
 
 class AbortRun(NamedTuple):
@@ -95,7 +97,20 @@ class OpenSession(NamedTuple):
 
     cwd: str
     agent: str | None = None
-    meta: Json = NOTHING
+    servers: tuple[Json, ...] = ()
+    """The MCP servers of the editor that the gateway takes; they may hold secrets."""
+    extras: Json = NOTHING
+    """What else the editor's request says."""
+
+
+class RestoreSession(NamedTuple):
+    """Have an earlier session at hand, at such a gateway. Result: what the gateway's answer says
+    for the editor; None if the gateway has no such session."""
+
+    session_key: SessionKey
+    cwd: str
+    servers: tuple[Json, ...] = ()
+    extras: Json = NOTHING
 
 
 class OpenedAt(NamedTuple):
@@ -203,6 +218,9 @@ Query = (
     | ChangeOption
     | ListCommands
     | OpenSession
+    | RestoreSession
     | Forward
 )
 Command = RunCommand | Query
+NativeCommand = CloseSession | AnswerPeer | Notify | OpenSession | RestoreSession | Forward
+"""For gateways that speak ACP themselves."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from acp_bridge.core.commands import RunCommand
 from acp_bridge.core.events import PermissionAsked
 from acp_bridge.errors import BridgeError
-from acp_bridge.ids import ApprovalId, Json, RunId, ToolCallId
+from acp_bridge.ids import NOTHING, ApprovalId, Json, RunId, ToolCallId
 
 
 class Record(NamedTuple):
@@ -45,6 +45,8 @@ class Answer(NamedTuple):
     """Answer the editor's ``session/prompt`` with a stop reason."""
 
     stop_reason: str
+    extras: Json = NOTHING
+    """What else the gateway says for the editor."""
 
 
 class Reject(NamedTuple):

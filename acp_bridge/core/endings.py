@@ -26,7 +26,7 @@ from acp_bridge.errors import (
     RunFailed,
     to_jsonrpc,
 )
-from acp_bridge.ids import Json
+from acp_bridge.ids import NOTHING, Json
 from acp_bridge.wire.content import cut_middle
 
 NO_REPLY: Final = "(The agent ended its turn without a reply.)"
@@ -43,6 +43,12 @@ MAX_SENDS: Final = 3
 STOP_REASONS: Final = frozenset(
     {"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"}
 )
+
+_KINDS: Final = {
+    RunState.FINISHED: EndKind.FINISHED,
+    RunState.ABORTED: EndKind.ABORTED,
+    RunState.FAILED: EndKind.FAILED,
+}
 
 _TEXT_LIMIT: Final = 8 * 1024
 """Bytes of the gateway's sentence that are passed on."""
@@ -93,6 +99,8 @@ class Ending(NamedTuple):
     stop_reason: str | None
     error: BridgeError | None
     notice: str | None
+    extras: Json = NOTHING
+    """What else the gateway says for the editor."""
 
 
 def outcome(answer: Answer | Reject) -> Json:
@@ -102,17 +110,29 @@ def outcome(answer: Answer | Reject) -> Json:
     return {"error": to_jsonrpc(answer.error)}
 
 
-def ending(event: RunEnded) -> Ending:
-    """The ending for the terminal event of a run."""
+def ending(event: RunEnded, *, is_partial: bool = False) -> Ending:
+    """The ending for the terminal event of a run. ``is_partial``: the gateway has not given its
+    record after a reconnect, and an end without a text leaves open what was said meanwhile."""
+    how = _ending(event)
+    return _partial(how) if is_partial and event.snapshot is None else how
+
+
+def _ending(event: RunEnded) -> Ending:
     match event.kind:
         case EndKind.FINISHED:
-            return Ending(_stop_reason(event.stop_reason), None, _text(event.error))
+            reason = _stop_reason(event.stop_reason)
+            return Ending(reason, None, _text(event.error), event.extras)
         case EndKind.ABORTED:
-            return Ending("cancelled", None, _text(event.error))
+            return Ending("cancelled", None, _text(event.error), event.extras)
         case EndKind.FAILED:
             return _failed(event)
         case _:
             assert_never(event.kind)
+
+
+def _partial(how: Ending) -> Ending:
+    notice = f"{how.notice}\n\n{PARTIAL}" if how.notice else PARTIAL
+    return how._replace(notice=notice)
 
 
 def report_ending(report: RunReported) -> Ending:
@@ -121,29 +141,23 @@ def report_ending(report: RunReported) -> Ending:
     *Not taken* ends a turn only if the gateway had taken the prompt before, so that its work may
     have been done all the same. Raises ``LocalProtocolError`` for a run that goes on.
     """
+    if (end := reported_end(report)) is not None:
+        return ending(end, is_partial=report.is_partial)
     match report.state:
-        case RunState.FINISHED:
-            notice = PARTIAL if report.is_partial else None
-            return Ending(_stop_reason(report.stop_reason), None, _text(report.error) or notice)
-        case RunState.ABORTED:
-            return Ending("cancelled", None, _text(report.error))
-        case RunState.FAILED:
-            return _failed(RunEnded(report.run_id, EndKind.FAILED, error=report.error))
         case RunState.UNKNOWN | RunState.NOT_TAKEN | RunState.CUT:
             return _unknown(_LOST)
         case RunState.UNTOLD:
             return untold()
-        case RunState.RUNNING | RunState.UNSEEN:
-            raise LocalProtocolError("a run that goes on has no ending")
         case _:
-            assert_never(report.state)
+            raise LocalProtocolError("a run that goes on has no ending")
 
 
-def without_record(end: RunEnded) -> RunEnded:
-    """The end of a run of which the gateway has not given its record after a reconnect: one that
-    brings no text itself leaves open what was said meanwhile."""
-    is_open = end.kind is EndKind.FINISHED and end.snapshot is None and not end.error
-    return end._replace(error=PARTIAL) if is_open else end
+def reported_end(report: RunReported) -> RunEnded | None:
+    """The end of a run that is known to have ended, without its text."""
+    kind = _KINDS.get(report.state)
+    if kind is None:
+        return None
+    return RunEnded(report.run_id, kind, stop_reason=report.stop_reason, error=report.error)
 
 
 def given_up(waiting_for: DeadlineKind) -> Ending:

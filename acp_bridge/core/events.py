@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from acp_bridge.core.marks import Marks
+from acp_bridge.core.offers import Offers
 from acp_bridge.core.transcript import Part
 from acp_bridge.errors import BridgeError
 from acp_bridge.ids import NOTHING, ApprovalId, Generation, Json, RunId, SessionKey, ToolCallId
@@ -31,6 +33,7 @@ class Hello(NamedTuple):
     makes_sessions: bool = False
     """Whether the gateway speaks ACP itself: it names its sessions, is asked for new ones, is told
     when one is closed, and takes what the bridge does not interpret."""
+    offers: Offers = Offers()
 
 
 class LinkUp(NamedTuple):
@@ -64,15 +67,13 @@ class RunAccepted(NamedTuple):
 
 class RunDeferred(NamedTuple):
     """The gateway answered with another run's id, or that it will be there again soon: the prompt
-    was *not* taken.
+    was *not* taken, and has to be sent again under the same key until it is.
 
     OpenClaw 2026.6.11 swallows a prompt whose text equals that of a run still registered in the
-    session; 2026.9.6 takes none while it winds down for a restart. The same command has to be sent
-    again under the same key until it is taken.
+    session; 2026.9.6 takes none while it winds down for a restart.
     """
 
     run_id: RunId
-    other_run_id: RunId | None = None
 
 
 class RunRefused(NamedTuple):
@@ -98,6 +99,7 @@ class TextProgress(NamedTuple):
     replace: bool
     snapshot: str | None
     """The whole text of the run so far, or its last 500,000 characters."""
+    marks: Marks | None = None
 
 
 class ThoughtProgress(NamedTuple):
@@ -107,6 +109,7 @@ class ThoughtProgress(NamedTuple):
     delta: str | None
     snapshot: str | None
     """The whole current thought; it starts anew after a tool call."""
+    marks: Marks | None = None
 
 
 class PlanChanged(NamedTuple):
@@ -208,6 +211,8 @@ class RunEnded(NamedTuple):
     """``refusal``, ``timeout``, ``rate_limit``, ``context_length``, ``unknown`` …"""
     detail: Json = NOTHING
     """The gateway's own error fields, for ``error.data.gateway``."""
+    extras: Json = NOTHING
+    """What else the gateway's answer to the prompt says, for the editor."""
 
 
 class AbortAnswered(NamedTuple):
@@ -228,8 +233,7 @@ class RunState(StrEnum):
     NOT_TAKEN = "not_taken"
     """The gateway is alive, remembers no such prompt and works on none: it was never taken."""
     CUT = "cut"
-    """The gateway has the prompt, but neither a run nor an end of it: it was restarted in between,
-    and may go on with the work by itself, as another run."""
+    """It has the prompt, but was restarted since: it may go on by itself, as another run."""
     UNSEEN = "unseen"
     """The gateway may be working on it where nobody can look; an end that comes is reported."""
     UNKNOWN = "unknown"

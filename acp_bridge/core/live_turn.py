@@ -249,6 +249,8 @@ class Turn(TurnBase):
     def _progress(self, event: ev.RunEvent) -> list[fx.Effect]:
         self.doubts = 0
         effects = self._accepted(Trigger.PROGRESS)
+        if not self._budget.takes(event):
+            return effects + self._view.cut_off()
         if not self._is_probed:
             return effects + self._view.progress(event)
         self._keep_early_news(event)
@@ -259,15 +261,20 @@ class Turn(TurnBase):
             return []  # of the run before the gateway's restart, or of somebody else's after it
         if self._is_certain_to_go_on(event):
             event = event._replace(state=ev.RunState.RUNNING)
-        if event.state is ev.RunState.UNTOLD and self._may_ask_again():
-            return self._ask_again()
+        if (event.is_partial or event.state is ev.RunState.UNTOLD) and self._may_ask_again():
+            # An end without what led to it is kept for the next answer.
+            self._early_end = self._early_end or endings.reported_end(event)
+            if self._early_end is not None or event.state is ev.RunState.UNTOLD:
+                return self._ask_again()
         self._probes = 0
         effects = self._view.missed(event.parts, event.snapshot)
-        if self._early_news or self._early_end is not None:
+        is_at_work = event.state is ev.RunState.RUNNING
+        if is_at_work or self._early_news or self._early_end is not None:
+            # Before the news: they are younger.
             effects += self._view.caught_up(event.snapshot) + self._show_early_news()
         if (end := self._early_end) is not None:
-            end = endings.without_record(end) if event.is_partial else end
-            return effects + self._run_ended(end)
+            is_partial = event.is_partial or event.state is ev.RunState.UNTOLD
+            return effects + self._run_ended(end, is_partial=is_partial)
         return effects + self._believe(event)
 
     def _believe(self, event: ev.RunReported) -> list[fx.Effect]:
@@ -277,7 +284,7 @@ class Turn(TurnBase):
                 self.doubts = 0
                 self._may_be_cut = False
                 self._move(Trigger.PROBE_RUNNING)
-                return self._taken() + self._view.caught_up(event.snapshot)
+                return self._taken()
             case ev.RunState.NOT_TAKEN if self._may_send_again():
                 return self._send_again()
             case ev.RunState.NOT_TAKEN if self.state is TurnState.SENT:
@@ -371,7 +378,7 @@ class Turn(TurnBase):
                 return self._unacknowledged()
             case fx.DeadlineKind.PROBE if self._early_end is not None:
                 self._probes = 0
-                return self._run_ended(endings.without_record(self._early_end))
+                return self._run_ended(self._early_end, is_partial=True)
             case (
                 fx.DeadlineKind.RECONNECT
                 | fx.DeadlineKind.PROBE

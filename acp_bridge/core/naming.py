@@ -6,21 +6,23 @@ others out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from acp_bridge.core import endings
-from acp_bridge.core.parts import ZEROCLAW, prompt_to_parts, stored_as
+from acp_bridge.core.parts import ZEROCLAW, StoredPrompt, prompt_to_parts, stored_as
 from acp_bridge.core.replay import Recorded
 from acp_bridge.core.transcript import Transcript
 from acp_bridge.errors import BridgeError
 from acp_bridge.ids import RunId
 
+_ANY: Final = ZEROCLAW._replace(image=True, audio=True)
+"""What was refused has an outcome that says so; pictures and sounds leave no text."""
+
 
 class _Known(NamedTuple):
     run_id: RunId
-    stored_as: re.Pattern[str]
+    stored_as: StoredPrompt
 
 
 def named(transcript: Transcript, entries: Iterable[Recorded]) -> Transcript:
@@ -32,7 +34,7 @@ def named(transcript: Transcript, entries: Iterable[Recorded]) -> Transcript:
     next_one = 0
     for turn in transcript.turns:
         for place in range(next_one, len(known)):
-            if known[place].stored_as.fullmatch(turn.prompt):
+            if known[place].stored_as.matches(turn.prompt):
                 turn = turn._replace(run_id=known[place].run_id)
                 next_one = place + 1
                 break
@@ -54,7 +56,7 @@ def _known(entries: list[Recorded]) -> list[_Known]:
         if entry.kind != "prompt" or entry.run_id is None or entry.run_id in failed:
             continue
         try:
-            parts = prompt_to_parts(entry.payload.get("prompt") or (), ZEROCLAW)
+            parts = prompt_to_parts(entry.payload.get("prompt") or (), _ANY)
         except BridgeError:
             continue  # it was refused
         known.append(_Known(entry.run_id, stored_as(parts)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from acp_bridge.core.commands import AnswerPermission
 from acp_bridge.core.effects import (
@@ -26,6 +27,12 @@ from acp_bridge.core.ports import EditorAnswer
 from acp_bridge.core.tool_calls import APPROVAL, ToolCalls
 from acp_bridge.ids import NOTHING, ApprovalId, Json, RunId, SessionId, ToolCallId
 from acp_bridge.wire import updates
+
+MAX_OPEN: Final = 100
+"""Approvals of one turn that may wait for the editor at once. One more is denied: nobody can answer
+so many, and each is a dialog."""
+MAX_ASKED: Final = 5_000
+"""Approvals that one turn may ask for."""
 
 
 @dataclass(slots=True)
@@ -53,6 +60,7 @@ class OpenPermissions:
         self._say = say
         self._open: dict[ApprovalId, _Open] = {}
         self._known: set[ApprovalId] = set()
+        self._tells_too_many = False
         self.left: dict[ApprovalId, str] = {}
         """What the turn's end has left, until the gateway says that it is settled; with the
         decision that was recorded."""
@@ -70,6 +78,8 @@ class OpenPermissions:
         once more after a reconnect."""
         if asked.approval_id in self._known:
             return []
+        if len(self._open) >= MAX_OPEN or len(self._known) >= MAX_ASKED:
+            return self._too_many(asked.approval_id)
         self._known.add(asked.approval_id)
         self._open[asked.approval_id] = _Open(asked)
         if asked.params is not None:
@@ -110,6 +120,12 @@ class OpenPermissions:
         update = {**update, "toolCallId": tool_call_id}
         self._tools.adopt(update)
         return [Show(update)]
+
+    def _too_many(self, approval_id: ApprovalId) -> list[Effect]:
+        is_told, self._tells_too_many = self._tells_too_many, True
+        text = "The agent asks for too many approvals at once; those that are too many are denied."
+        told = [] if is_told else self._say(text, "too many approvals")
+        return told + self._decide(approval_id, DENY)
 
     def refuse(self, asked: PermissionAsked) -> list[Effect]:
         """Deny at once: the turn no longer runs for the editor."""

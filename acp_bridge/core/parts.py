@@ -19,7 +19,7 @@ MAX_BLOB: Final = 10 * 1024 * 1024
 """Bytes of a file, decoded, that ZeroClaw takes in one part of a prompt (0.8.4)."""
 
 _TIME: Final = re.compile(r"\A\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [^\]\n]{1,40}\] ")
-_UPLOAD: Final = r"\[(?:IMAGE:|Document: )[^\n]*"
+_UPLOAD: Final = re.compile(r"\[(?:IMAGE:|Document: )[^\n]*")
 
 
 class Takes(NamedTuple):
@@ -41,11 +41,33 @@ def prompt_to_parts(blocks: Sequence[Any], takes: Takes) -> tuple[Json, ...]:
     return tuple(_part(index, block, takes) for index, block in enumerate(blocks))
 
 
-def stored_as(parts: Sequence[Json]) -> re.Pattern[str]:
-    """Matches the text, without its time, under which a prompt of these parts is stored: texts
-    and places of files, a blank line between them."""
-    pieces = [_piece(part) for part in parts]
-    return re.compile(r"\n\n".join(piece for piece in pieces if piece is not None))
+class StoredPrompt(NamedTuple):
+    """How a prompt is stored: texts and places of files, a blank line between them."""
+
+    pieces: tuple[str | None, ...]
+    """The texts; None stands for the place of a file, which the gateway chooses."""
+
+    def matches(self, text: str) -> bool:
+        """Whether ``text``, without its time, is this prompt. Takes time linear in its length: a
+        pattern of a long text would take seconds to make."""
+        at = 0
+        for index, piece in enumerate(self.pieces):
+            if index and not text.startswith("\n\n", at):
+                return False
+            at += 2 if index else 0
+            if piece is not None and not text.startswith(piece, at):
+                return False
+            found = _UPLOAD.match(text, at) if piece is None else None
+            if piece is None and found is None:
+                return False
+            at = found.end() if found is not None else at + len(piece or "")
+        return at == len(text)
+
+
+def stored_as(parts: Sequence[Json]) -> StoredPrompt:
+    """How a prompt of these parts is stored; what is neither text nor file leaves no trace."""
+    holders = [(part, part.get("resource")) for part in parts]
+    return StoredPrompt(tuple(_piece(*each) for each in holders if _is_kept(*each)))
 
 
 def without_time(text: str) -> str:
@@ -92,12 +114,13 @@ def _resource(index: int, block: Json, takes: Takes) -> Json:
     return {**block, "resource": {**resource, **named, "blob": blob}}
 
 
-def _piece(part: Json) -> str | None:
-    resource: Any = part.get("resource")
-    for holder in (part, resource):
-        if isinstance(holder, dict) and isinstance(holder.get("text"), str):
-            return re.escape(str(holder["text"]))
-    return _UPLOAD if isinstance(resource, dict) else None
+def _is_kept(part: Json, resource: Any) -> bool:
+    return isinstance(resource, dict) or isinstance(part.get("text"), str)
+
+
+def _piece(*holders: Any) -> str | None:
+    texts = (each.get("text") for each in holders if isinstance(each, dict))
+    return next((text for text in texts if isinstance(text, str)), None)
 
 
 def _object(block: Any) -> Json:

@@ -42,10 +42,18 @@ class _Part(NamedTuple):
     attachment: Attachment | None = None
 
 
+_Readers = dict[str, Callable[[int, Json], _Part]]
+
+
 def prompt_to_message(
-    blocks: Sequence[Any], *, cwd: str, home: str | None, prefix_cwd: bool
+    blocks: Sequence[Any],
+    *,
+    cwd: str,
+    home: str | None,
+    prefix_cwd: bool,
+    takes_audio: bool = False,
 ) -> PreparedPrompt:
-    """Read the blocks of ``session/prompt``.
+    """Read the blocks of ``session/prompt``. Audio is only for gateways that take it.
 
     With ``prefix_cwd`` the working directory goes before the text, shortened by ``home``; not
     before a slash command, which the gateway recognises at the very start of a message only.
@@ -53,7 +61,8 @@ def prompt_to_message(
     Raises ``InvalidParams`` naming the block, or ``PromptTooLarge``.
     """
     _check_size(sum(utf8_size(text) for text in _texts(blocks)))
-    parts = [_read(index, block) for index, block in enumerate(blocks)]
+    readers = {**_READERS, "audio": _audio} if takes_audio else _READERS
+    parts = [_read(index, block, readers) for index, block in enumerate(blocks)]
     message = well_formed("\n".join(part.text for part in parts if part.text is not None))
     attachments = tuple(part.attachment for part in parts if part.attachment is not None)
     if not message.strip() and not attachments:
@@ -115,14 +124,14 @@ def _short(cwd: str, home: str | None) -> str:
     return escape_controls(cwd)
 
 
-def _read(index: int, block: Any) -> _Part:
+def _read(index: int, block: Any, readers: _Readers) -> _Part:
     kind = block.get("type") if isinstance(block, dict) else None
     if not isinstance(kind, str):
         raise refusal(index, "type", "is missing")
-    if kind not in _READERS:
+    if kind not in readers:
         name = escape_controls(kind[:_MAX_NAME])
         raise refusal(index, "type", f"{name!r} cannot be sent to this gateway")
-    return _READERS[kind](index, block)
+    return readers[kind](index, block)
 
 
 def _text(index: int, block: Json) -> _Part:
@@ -131,6 +140,10 @@ def _text(index: int, block: Json) -> _Part:
 
 def _image(index: int, block: Json) -> _Part:
     return _Part(attachment=_attachment(index, block, "data", "image", block.get("uri")))
+
+
+def _audio(index: int, block: Json) -> _Part:
+    return _Part(attachment=_attachment(index, block, "data", "audio", None))
 
 
 def _resource_link(index: int, block: Json) -> _Part:
@@ -167,7 +180,7 @@ def _resource(index: int, block: Json) -> _Part:
     return _Part(f"[Attached resource] {shown}" if shown else None, attachment)
 
 
-_READERS: Final[dict[str, Callable[[int, Json], _Part]]] = {
+_READERS: Final[_Readers] = {
     "text": _text,
     "image": _image,
     "resource_link": _resource_link,
@@ -186,7 +199,7 @@ def _attachment(
     except ValueError as error:
         raise refusal(index, field or member, str(error)) from None
     mime_type = _optional(holder, "mimeType") or url_type
-    if mime_type is None and kind == "image":
+    if mime_type is None and kind in ("image", "audio"):
         raise refusal(index, "mimeType", "is missing")
     return Attachment(kind, escape_controls(mime_type or _DEFAULT_TYPE), content, _file_name(uri))
 
@@ -230,7 +243,7 @@ def _bracketed(title: str) -> str:
 def block_text(index: int, block: Any) -> str:
     """One block as text; empty for one that has none. Raises ``InvalidParams`` for a block that
     cannot be read."""
-    return _read(index, block).text or ""
+    return _read(index, block, _READERS).text or ""
 
 
 def refusal(index: int, member: str, what: str) -> InvalidParams:

@@ -321,9 +321,15 @@ class _Turn:
 
 
 def _joins(last: Json, update: Json) -> bool:
-    return last["sessionUpdate"] == update["sessionUpdate"] and last.get("messageId") == update.get(
-        "messageId"
-    )
+    """Whether two chunks of text are of one message, and nothing else is said of either."""
+    told = [
+        (
+            *(chunk.get(name) for name in ("sessionUpdate", "messageId", "_meta")),
+            {name: value for name, value in chunk["content"].items() if name != "text"},
+        )
+        for chunk in (last, update)
+    ]
+    return told[0] == told[1]
 
 
 def _without_terminals(content: Any) -> list[Json]:

@@ -8,16 +8,24 @@ in front), and its events carry that spelling.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from acp_bridge.core.options import Shown
-from acp_bridge.errors import SessionNotFound, SessionRateLimited
-from acp_bridge.ids import Json, SessionId, SessionKey
+from acp_bridge.errors import (
+    InvalidParams,
+    SessionNotFound,
+    SessionRateLimited,
+    TooManySessions,
+)
+from acp_bridge.ids import MAX_ID, Json, SessionId, SessionKey
 
 MAX_SESSIONS = 5_000
-"""Sessions kept in memory; the oldest idle one makes room. A guard against leaks, not a quota."""
+"""Sessions kept in memory; the idle one that was not used for longest makes room."""
+MAX_IDLE = 24 * 3600.0
+"""Seconds after which an idle session is forgotten when another one is opened. An editor that still
+has it open gets ``session_not_found`` and loads it again."""
 
 
 @dataclass(slots=True)
@@ -33,6 +41,8 @@ class Session:
     extras: Json = field(default_factory=dict)
     """What the gateway's answer to ``session/new`` says for the editor."""
     shown: Shown = field(default_factory=Shown)
+    used_at: float = 0.0
+    """When the editor last named it, in the monotonic seconds of :class:`Sessions`."""
 
 
 class SessionOptions(NamedTuple):
@@ -65,7 +75,7 @@ def route(meta: Json, options: SessionOptions) -> Route:
     """Read the routing of ``session/new``: ``_meta`` wins over the options.
 
     Strings are trimmed and must not be empty, booleans must be real ones; anything else counts
-    as absent, since ``_meta`` is anybody's.
+    as absent, since ``_meta`` is anybody's. Raises ``InvalidParams`` for an endless one.
     """
     meta_label = _text(meta, "sessionLabel", "label")
     meta_key = _text(meta, "sessionKey", "session", "key")
@@ -108,23 +118,45 @@ def canonical_key(key: str, default_agent: str | None) -> SessionKey:
 
 
 class Sessions:
-    """The sessions of this process."""
+    """The sessions of this process. ``clock`` gives monotonic seconds."""
 
-    def __init__(self, limit: int = MAX_SESSIONS) -> None:
+    def __init__(self, clock: Callable[[], float], limit: int = MAX_SESSIONS) -> None:
         self._sessions: dict[SessionId, Session] = {}
+        self._clock = clock
         self._limit = limit
 
-    def add(self, session: Session, *, is_busy: Any = lambda _session_id: False) -> None:
-        """Enter a session. At the limit the oldest one that is not busy is forgotten."""
-        if len(self._sessions) >= self._limit:
-            idle = next((sid for sid in self._sessions if not is_busy(sid)), None)
-            if idle is not None:
-                del self._sessions[idle]
+    def add(
+        self, session: Session, *, is_busy: Callable[[SessionId], bool] = lambda _session_id: False
+    ) -> None:
+        """Enter a session; forget those that are idle for too long, and at the limit the one that
+        was not used for longest. Raises ``TooManySessions`` if all are busy."""
+        now = self._clock()
+        session.used_at = now
+        others = [each for each in self._sessions.values() if each.session_id != session.session_id]
+        if len(others) >= self._limit or (others and others[0].used_at <= now - MAX_IDLE):
+            self._make_room(others, now, is_busy)
         self._sessions[session.session_id] = session
 
+    def _make_room(
+        self, others: list[Session], now: float, is_busy: Callable[[SessionId], bool]
+    ) -> None:
+        idle = sorted(
+            (each for each in others if not is_busy(each.session_id)),
+            key=lambda each: each.used_at,
+        )
+        spare = len(others) - self._limit + 1
+        if spare > len(idle):
+            raise TooManySessions(
+                f"{self._limit:,} sessions are at work in this bridge, as many as it keeps.",
+                hint="Wait until a turn ends, or close a session.",
+            )
+        for place, each in enumerate(idle):
+            if place < spare or each.used_at <= now - MAX_IDLE:
+                del self._sessions[each.session_id]
+
     def get(self, session_id: SessionId) -> Session:
-        """The session. Raises ``SessionNotFound``."""
-        session = self._sessions.get(session_id)
+        """The session, for a call of the editor. Raises ``SessionNotFound``."""
+        session = self._sessions.pop(session_id, None)
         if session is None:
             shown = session_id if len(session_id) <= 100 else session_id[:100] + "…"
             raise SessionNotFound(
@@ -132,6 +164,8 @@ class Sessions:
                 hint="Open it with session/load or session/resume, or start a new session.",
                 data={"sessionId": shown},
             )
+        session.used_at = self._clock()
+        self._sessions[session_id] = session  # behind all others: it was used last
         return session
 
     def find(self, session_id: SessionId) -> Session | None:
@@ -139,7 +173,7 @@ class Sessions:
         return self._sessions.get(session_id)
 
     def all(self) -> list[Session]:
-        """All sessions, the oldest first."""
+        """All sessions, the one first that was not used for longest."""
         return list(self._sessions.values())
 
     def remove(self, session_id: SessionId) -> None:
@@ -149,7 +183,7 @@ class Sessions:
     def with_key(self, key: str, default_agent: str | None) -> Iterator[Session]:
         """The sessions that are this session of the gateway, in either spelling."""
         wanted = canonical_key(key, default_agent)
-        for session in self._sessions.values():
+        for session in self.all():
             if canonical_key(session.session_key, default_agent) == wanted:
                 yield session
 
@@ -183,6 +217,11 @@ def _text(meta: Json, *names: str) -> str | None:
     for name in names:
         value = meta.get(name)
         if isinstance(value, str) and value.strip():
+            if len(value) > MAX_ID:
+                raise InvalidParams(
+                    f"The member {name} of _meta is longer than {MAX_ID:,} characters.",
+                    data={"field": f"_meta.{name}"},
+                )
             return value.strip()
     return None
 

@@ -6,10 +6,14 @@ turns that no bridge saw: of other clients, and ends that fell into a gap.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from acp_bridge.core.commands import Attachment
 from acp_bridge.ids import NOTHING, Json, RunId, ToolCallId
+
+UNSEEN_FOR: Final = 1_800.0
+"""Seconds after its last word in which a run may still be at work at a gateway that does not tell;
+one that was never seen to end is given up then."""
 
 
 class SaidText(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Final
 from acp_bridge.core import effects as fx
 from acp_bridge.core import endings
 from acp_bridge.core import events as ev
+from acp_bridge.core.budget import Budget
 from acp_bridge.core.commands import AbortRun, ProbeRun, StartRun
 from acp_bridge.core.endings import Ending
 from acp_bridge.core.open_permissions import OpenPermissions
@@ -21,6 +22,8 @@ _OF_END: Final = {
     ev.EndKind.ABORTED: Trigger.ABORTED,
     ev.EndKind.FAILED: Trigger.ERRORED,
 }
+MAX_EARLY: Final = 20_000
+"""News of a run that are kept until it is known what was missed before them: of some seconds."""
 FOREIGN: Final = "(Another client of this session has sent a prompt.)\n\n"
 
 
@@ -71,6 +74,7 @@ class TurnBase:
         """How often in a row the gateway did not know the silent run."""
         self._resends = 0
         self._sends = 0
+        self._budget = Budget()
         self._tools = ToolCalls(cwd)
         self._view = TurnView(command.run_id, self._tools)
         self.permissions = OpenPermissions(
@@ -112,7 +116,8 @@ class TurnBase:
     def _keep_early_news(self, event: ev.RunEvent) -> None:
         if _is_outdone(self._early_news[-1:], event):
             self._early_news.pop()
-        self._early_news.append(event)
+        if len(self._early_news) < MAX_EARLY:
+            self._early_news.append(event)
 
     def _show_early_news(self) -> list[fx.Effect]:
         news, self._early_news = self._early_news, []
@@ -175,12 +180,12 @@ class TurnBase:
         elif self._view.is_empty and self.state is TurnState.DONE and not self.is_foreign:
             effects += self._view.notice(endings.NO_REPLY)
         if was_cancelled:
-            return effects + self._settle(fx.Answer("cancelled"))
+            return effects + self._settle(fx.Answer("cancelled", how.extras))
         if how.error is not None:
             return effects + self._settle(fx.Reject(how.error))
-        return effects + self._settle(fx.Answer(how.stop_reason or "end_turn"))
+        return effects + self._settle(fx.Answer(how.stop_reason or "end_turn", how.extras))
 
-    def _run_ended(self, event: ev.RunEnded) -> list[fx.Effect]:
+    def _run_ended(self, event: ev.RunEnded, *, is_partial: bool = False) -> list[fx.Effect]:
         if self._is_probed and self.state is not TurnState.CANCELLING:
             if self._early_end is not None:
                 return []
@@ -190,9 +195,8 @@ class TurnBase:
         effects = self._view.thought(event.thought) if event.thought is not None else []
         # 2026.6.11 keeps a failed run until its second end, and a stopped one for a moment.
         self._winds_down = event.kind is not ev.EndKind.FINISHED
-        return effects + self._end(
-            endings.ending(event), not self._winds_down, snapshot=event.snapshot
-        )
+        how = endings.ending(event, is_partial=is_partial)
+        return effects + self._end(how, not self._winds_down, snapshot=event.snapshot)
 
     def _abort_answered(self, event: ev.AbortAnswered) -> list[fx.Effect]:
         self._is_abort_under_way = False

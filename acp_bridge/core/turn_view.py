@@ -12,6 +12,7 @@ from typing import Final
 from acp_bridge.core import events as ev
 from acp_bridge.core.chunks import Chunk, TextTrack, ThoughtTrack
 from acp_bridge.core.effects import Effect, Show
+from acp_bridge.core.marks import Marks, marked
 from acp_bridge.core.segments import up_to
 from acp_bridge.core.tool_calls import ToolCalls
 from acp_bridge.core.transcript import Part, SaidText, SaidThought, UsedTool
@@ -25,6 +26,11 @@ UNSEEN: Final = (
     "(The connection was lost in the middle of this turn. The gateway may be going on with it where"
     " it cannot be seen: the answer is shown here as soon as the gateway has stored it. Cancel to"
     " stop waiting.)"
+)
+
+CUT_OFF: Final = (
+    "(This turn has brought more than acp-bridge keeps of one; nothing more of it is shown but its"
+    " end.)"
 )
 
 
@@ -70,8 +76,10 @@ class TurnView:
         self._text = TextTrack()
         self._thoughts = ThoughtTrack()
         self._tools = tools
-        self._tells_outage = self._tells_unseen = False
+        self._tells_outage = self._tells_unseen = self._is_cut_off = False
         self._outages = 0
+        self._marked: dict[bool, str] = {}
+        """The gateway's names of the messages that were marked last; the text's under True."""
         self.is_empty = True
         """Whether the editor has seen nothing of this turn."""
 
@@ -79,9 +87,13 @@ class TurnView:
         """News of a running run; events that show nothing give nothing."""
         match event:
             case ev.TextProgress():
-                return self._say(self._text.feed(event.delta, event.replace, event.snapshot))
+                begun = self._begin_marked(event.marks, self._text)
+                chunks = self._text.feed(event.delta, event.replace, event.snapshot)
+                return self._say(begun) + self._say(chunks, event.marks)
             case ev.ThoughtProgress():
-                return self._think(self._thoughts.feed(event.delta, event.snapshot))
+                begun = self._begin_marked(event.marks, self._thoughts)
+                chunks = self._thoughts.feed(event.delta, event.snapshot)
+                return self._think(begun) + self._think(chunks, event.marks)
             case ev.PlanChanged():
                 return self._show([updates.plan(event.entries)])
             case ev.Updated(_, update):
@@ -181,6 +193,13 @@ class TurnView:
         self._tells_unseen = True
         return self.between(UNSEEN, "unseen")
 
+    def cut_off(self) -> list[Effect]:
+        """Say, once, that nothing more is shown."""
+        if self._is_cut_off:
+            return []
+        self._is_cut_off = True
+        return self.between(CUT_OFF, "cut off")
+
     def between(self, text: str, what: str) -> list[Effect]:
         """A notice in the middle of what the agent says."""
         effects = self.notice(f"{text}\n\n", what)
@@ -196,19 +215,36 @@ class TurnView:
         name = f"{self._name}:notice:{what}"
         return self._shown([Show(updates.message_chunk(text, name), key=name)])
 
-    def _say(self, chunks: Iterable[Chunk]) -> list[Effect]:
+    def _begin_marked(self, marks: Marks | None, track: TextTrack | ThoughtTrack) -> list[Chunk]:
+        """Begin a message if the gateway does; gives what is to be shown before it."""
+        is_text = isinstance(track, TextTrack)
+        known, name = self._marked.get(is_text), marks.message_id if marks is not None else None
+        if name is None or name == known:
+            return []
+        self._marked[is_text] = name
+        return track.break_message() if known is not None else []
+
+    def _say(self, chunks: Iterable[Chunk], marks: Marks | None = None) -> list[Effect]:
         return self._shown(
             Show(
-                updates.message_chunk(chunk.text, f"{self._name}:text:{chunk.message_index}"),
+                marked(
+                    updates.message_chunk(chunk.text, f"{self._name}:text:{chunk.message_index}"),
+                    marks,
+                ),
                 chunk.offset,
             )
             for chunk in chunks
         )
 
-    def _think(self, chunks: Iterable[Chunk]) -> list[Effect]:
+    def _think(self, chunks: Iterable[Chunk], marks: Marks | None = None) -> list[Effect]:
         return self._shown(
             Show(
-                updates.thought_chunk(chunk.text, f"{self._name}:thought:{chunk.message_index}"),
+                marked(
+                    updates.thought_chunk(
+                        chunk.text, f"{self._name}:thought:{chunk.message_index}"
+                    ),
+                    marks,
+                ),
                 chunk.offset,
             )
             for chunk in chunks

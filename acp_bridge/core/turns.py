@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from typing import Final
 
 from acp_bridge.core.live_turn import Turn
 from acp_bridge.ids import RunId, SessionId, SessionKey
+
+MAX_TURNS: Final = 50
+"""Turns of one session of the gateway, from which on those of other clients are not watched: no
+clients begin so many at once."""
 
 
 class Turns:
@@ -72,6 +77,10 @@ class Turns:
         """The turn whose run is at the gateway in this session, or None."""
         queue = self._queues.get(session_key)
         return queue[0] if queue and not queue[0].is_over else None
+
+    def can_watch(self, session_key: SessionKey) -> bool:
+        """Whether one more turn of another client is kept of this session of the gateway."""
+        return len(self._queues.get(session_key, ())) < MAX_TURNS
 
     def __iter__(self) -> Iterator[Turn]:
         return iter(list(self._by_run.values()))

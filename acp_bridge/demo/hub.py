@@ -185,6 +185,8 @@ class Hub:
         self.settled_approvals: dict[str, str] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.failures: list[Exception] = []
+        self.is_stopping = False
+        """Whether it goes down: no run is begun any more."""
 
     def session(self, key: str) -> Session:
         """The session of a key in any spelling; any key is accepted and created."""
@@ -290,3 +292,4 @@ class Hub:
         self.runs.clear()
         self.approvals.clear()
         self.settled_approvals.clear()
+        self.is_stopping = False

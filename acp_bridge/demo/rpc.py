@@ -97,6 +97,12 @@ class Methods:
 
     def _chat_send(self, connection: Connection, params: Json) -> Result:
         self._check_chat_send(connection, params)
+        if self._hub.is_stopping:
+            raise Refusal(
+                "gateway is restarting",
+                code="UNAVAILABLE",
+                details={"reason": "gateway-restarting"},
+            )
         key = canonical_key(params["sessionKey"])
         if bare_prompt(params["message"]).strip() == "/stop":
             return self._stop(key, None)

@@ -141,6 +141,7 @@ class DemoGateway:
         if code != 1006:
             expected: Json = {"restartExpectedMs": None} if self._hub.quirks.is_old else {}
             self._hub.broadcast("shutdown", {"reason": "gateway stopping"} | expected)
+        self._hub.is_stopping = True
         self._hub.cut_runs()
         self.drop_connections(code, reason)
         tasks = [task for task in (self._ticker, *self._hub.tasks) if task is not None]

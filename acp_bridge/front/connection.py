@@ -19,8 +19,11 @@ from acp_bridge.wire.jsonrpc import BareId, MessageId, Request, Response
 class Reply:
     """The one answer to one request of the editor; a ``core.ports.Responder``."""
 
-    def __init__(self, connection: Connection, request: Request, session_id: SessionId | None):
+    def __init__(
+        self, connection: Connection, request: Request, session_id: SessionId | None, size: int
+    ) -> None:
         self._connection = connection
+        self.size = size
         self._session_id = session_id
         self.id: MessageId = request.id
         self.method = request.method
@@ -30,7 +33,7 @@ class Reply:
         self._answer(jsonrpc.result(self.id, result))
 
     def error(self, error: BaseException) -> None:
-        self._answer(jsonrpc.failure(self.id, error))
+        self._answer(self._connection.hide(jsonrpc.failure(self.id, error)))
 
     def _answer(self, message: Json) -> None:
         if self.is_answered:
@@ -40,11 +43,19 @@ class Reply:
 
 
 class Connection:
-    """Implements ``core.ports.Editor`` and keeps the requests of the editor until answered."""
+    """Implements ``core.ports.Editor`` and keeps the requests of the editor until answered.
 
-    def __init__(self, outbox: Outbox) -> None:
+    ``hide`` takes the secrets out of an answer that is an error.
+    """
+
+    def __init__(self, outbox: Outbox, hide: Callable[[Json], Json] = lambda error: error) -> None:
         self._outbox = outbox
+        self._hide = hide
         self._replies: dict[Any, list[Reply]] = {}
+        self.unanswered = 0
+        """Requests of the editor that are in flight."""
+        self.unanswered_bytes = 0
+        """Bytes of their lines."""
         self._questions: dict[str, _Question] = {}
         self._questions_asked = 0
         self._idle = asyncio.Event()
@@ -92,18 +103,29 @@ class Connection:
             session_id=question.session_id,
         )
 
-    def open(self, request: Request, session_id: SessionId | None = None) -> Reply:
-        """Note a request of the editor as being in flight. Its answer keeps its place behind the
-        updates of ``session_id``. Two requests may have one id; both get their answer."""
-        reply = Reply(self, request, session_id)
+    def open(
+        self, request: Request, session_id: SessionId | None = None, *, size: int = 0
+    ) -> Reply:
+        """Note a request of the editor, of ``size`` bytes, as being in flight. Its answer keeps its
+        place behind the updates of ``session_id``. Two requests may have one id; both get their
+        answer."""
+        reply = Reply(self, request, session_id, size)
         self._replies.setdefault(_key(request.id), []).append(reply)
+        self.unanswered += 1
+        self.unanswered_bytes += size
         self._idle.clear()
         return reply
+
+    def hide(self, failure: Json) -> Json:
+        """A failure as it may be told. Its id is the editor's own."""
+        return {**failure, "error": self._hide(failure["error"])}
 
     def close(self, reply: Reply, message: Json, session_id: SessionId | None) -> None:
         """Write the answer to a request and forget it."""
         key = _key(reply.id)
         self._replies[key].remove(reply)
+        self.unanswered -= 1
+        self.unanswered_bytes -= reply.size
         if not self._replies[key]:
             del self._replies[key]
         if not self._replies:

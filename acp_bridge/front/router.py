@@ -25,6 +25,8 @@ from acp_bridge.errors import (
     MalformedMessage,
     NotInitialized,
     RequestCancelled,
+    TooManyRequests,
+    UnknownMethod,
     unsupported,
 )
 from acp_bridge.front.connection import Connection, Reply
@@ -72,6 +74,12 @@ HOLD_TIME = 0.5
 MAX_HELD = 1000
 MAX_UNREAD = 1000
 """Requests that an editor may send while it reads no answers; then it is not read either."""
+
+MAX_UNANSWERED = 1000
+"""Requests of an editor that may wait for their answers, as for a gateway that is away."""
+
+MAX_UNANSWERED_BYTES = 128 * 1024 * 1024
+"""Bytes that they may have together, prompts with their pictures included."""
 
 
 class Router:
@@ -136,7 +144,8 @@ class Router:
         message = Broken(line) if isinstance(line, MalformedMessage) else jsonrpc.decode(line)
         match message:
             case Request():
-                await self._take_request(message, tasks)
+                size = len(line) if isinstance(line, bytes) else 0
+                await self._take_request(message, size, tasks)
             case Notification():
                 self._take_notification(message)
             case Response() | BareId():
@@ -147,33 +156,42 @@ class Router:
         # Lets the task of a request take its first step before the next line is looked at.
         await asyncio.sleep(0)
 
-    async def _take_request(self, request: Request, tasks: asyncio.TaskGroup) -> None:
+    async def _take_request(self, request: Request, size: int, tasks: asyncio.TaskGroup) -> None:
         self._unread += 1
         is_first = request.method == "initialize" and not self._is_initialized
         if is_first:
             self._is_initialized = True
             self._stop_release_timer()
-        if not self._is_initialized:
-            self._refuse(request.id, NotInitialized())
-        elif self._is_closing:
-            self._refuse(request.id, RequestCancelled("The editor has closed its end."))
+        if refusal := self._refusal(size):
+            self._refuse(request.id, refusal)
         elif request.method in REQUESTS:
-            task = self._start(request, tasks)
+            task = self._start(request, size, tasks)
             if is_first:
                 await asyncio.wait({task})
         elif request.method in STARTERS:
-            reply = self._connection.open(request, _session_id(request.params))
+            reply = self._connection.open(request, _session_id(request.params), size=size)
             with self._boundary(request.method, reply):
                 STARTERS[request.method](self._handlers, request.params, reply)
         elif _is_ours(request.method):
-            self._refuse(request.id, unsupported(request.method))
+            self._refuse(request.id, _no_request(request.method))
         else:
-            self._start(request, tasks)
+            self._start(request, size, tasks)
         if is_first:
             self._release()
 
-    def _start(self, request: Request, tasks: asyncio.TaskGroup) -> asyncio.Task[None]:
-        reply = self._connection.open(request, _session_id(request.params))
+    def _refusal(self, size: int) -> BridgeError | None:
+        """Why no request can be served now."""
+        if not self._is_initialized:
+            return NotInitialized()
+        if self._is_closing:
+            return RequestCancelled("The editor has closed its end.")
+        is_too_much = self._connection.unanswered_bytes + size > MAX_UNANSWERED_BYTES
+        if is_too_much or self._connection.unanswered >= MAX_UNANSWERED:
+            return TooManyRequests(hint="Send it again when others are answered.")
+        return None
+
+    def _start(self, request: Request, size: int, tasks: asyncio.TaskGroup) -> asyncio.Task[None]:
+        reply = self._connection.open(request, _session_id(request.params), size=size)
 
         def settle(_: asyncio.Task[None]) -> None:
             del self._running[reply]
@@ -257,6 +275,14 @@ class Router:
         if self._release_timer is not None:
             self._release_timer.cancel()
             self._release_timer = None
+
+
+def _no_request(method: str) -> UnknownMethod:
+    """The error for a notification that came as a request: nobody answers such a one (ACP), so that
+    its effect could not be told, and it has none."""
+    error = unsupported(method)
+    error.hint = f"{method[:200]} is a notification: send it without an id."
+    return error
 
 
 def _is_ours(method: str) -> bool:

@@ -69,14 +69,14 @@ class Access:
         self._settings.credentials.learn(issued.token.reveal())
         try:
             self._tokens.save(self._settings.url, device_id, token)
-        except OSError as error:
+        except (ConfigError, OSError) as error:
             _warn_about_store(error)
 
     def refused(self, opening: Opening, error: GatewayError) -> bool:
         """A refusal came. Whether another attempt at once, with another credential, makes sense;
         each kind of it once until the next hello."""
         code = details_code(error)
-        stored = self._tokens.load(self._settings.url, opening.device.device_id)
+        stored = self._stored(opening.device.device_id)
         self._try_issued_token = False
         if stored is None or code in self._has_retried:
             return False
@@ -89,10 +89,17 @@ class Access:
         self._has_retried.add(code)
         return True
 
+    def _stored(self, device_id: str) -> DeviceToken | None:
+        try:
+            return self._tokens.load(self._settings.url, device_id)
+        except ConfigError as error:
+            _warn_about_store(error)
+            return None
+
     def _forget(self, device_id: str, refused: DeviceToken) -> None:
         try:
             self._tokens.forget(self._settings.url, device_id, refused.token)
-        except OSError as error:
+        except (ConfigError, OSError) as error:
             _warn_about_store(error)
 
     def _opening(self, generation: Generation) -> Opening:
@@ -124,8 +131,9 @@ class Access:
         )
 
 
-def _warn_about_store(error: OSError) -> None:
-    log.warning(
-        "the device tokens cannot be written",
-        extra={"fields": {"reason": error.strerror or type(error).__name__}},
-    )
+def _warn_about_store(error: ConfigError | OSError) -> None:
+    if isinstance(error, ConfigError):
+        reason = error.message
+    else:
+        reason = error.strerror or type(error).__name__
+    log.warning("the file of device tokens cannot be used", extra={"fields": {"reason": reason}})

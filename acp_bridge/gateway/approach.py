@@ -7,7 +7,9 @@ credentials, an *attempt* serves one connection.
 from __future__ import annotations
 
 import logging
+from asyncio import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 from urllib.parse import quote
 
@@ -19,12 +21,15 @@ from acp_bridge.errors import (
     GatewayError,
     HandshakeRefused,
 )
+from acp_bridge.gateway import health
 from acp_bridge.gateway.access import Access
+from acp_bridge.gateway.apart import begin
 from acp_bridge.gateway.dialects.acp_ws import handshake
 from acp_bridge.gateway.dialects.acp_ws.dialect import AcpDialect
-from acp_bridge.gateway.dialects.acp_ws.memory import Memory
+from acp_bridge.gateway.dialects.acp_ws.memory import Memory, Process
 from acp_bridge.gateway.dialects.openclaw.dialect import OpenClawDialect
 from acp_bridge.gateway.dialects.openclaw.opening import Opening
+from acp_bridge.gateway.first_pairing import FirstPairing
 from acp_bridge.gateway.network_errors import UpgradeRefused
 from acp_bridge.gateway.port import Dialect
 from acp_bridge.gateway.secret import AuthMaterial
@@ -60,6 +65,10 @@ class Attempt(Protocol):
     def refused(self, error: HandshakeRefused) -> bool:
         """The gateway refused us; whether another attempt at once, with another credential, makes
         sense."""
+
+    async def mended(self, error: GatewayError) -> bool:
+        """The connection could not be opened; whether that was mended, so that another one at once
+        makes sense."""
 
     def explained(self, error: GatewayError) -> GatewayError:
         """The error in words that fit this kind of gateway."""
@@ -113,6 +122,9 @@ class _OpenClawAttempt:
     def refused(self, error: HandshakeRefused) -> bool:
         return self._access.refused(self._opening, error)
 
+    async def mended(self, error: GatewayError) -> bool:
+        return False
+
     def explained(self, error: GatewayError) -> GatewayError:
         return error
 
@@ -125,6 +137,7 @@ class AcpApproach:
     def __init__(self, settings: GatewaySettings) -> None:
         self._settings = settings
         self._memory = Memory()
+        self._first_pairing = FirstPairing(settings)
 
     def announce(self, capabilities: Json) -> None:
         """What the editor can do, from now on."""
@@ -136,7 +149,7 @@ class AcpApproach:
         except ConfigError as error:
             raise CredentialsUnusable(error.message, hint=error.hint or _MEND) from None
         named = handshake.Opening(self._settings.url, generation, __version__)
-        return _AcpAttempt(self._settings, self._memory, named, material)
+        return _AcpAttempt(self._settings, self._memory, named, material, self._first_pairing)
 
 
 @dataclass(slots=True)
@@ -145,6 +158,7 @@ class _AcpAttempt:
     _memory: Memory
     _opening: handshake.Opening
     _material: AuthMaterial
+    _first_pairing: FirstPairing
 
     @property
     def generation(self) -> Generation:
@@ -172,13 +186,27 @@ class _AcpAttempt:
         )
 
     def dialect(self, now: float) -> Dialect:
-        return AcpDialect(self._opening, self._memory, now)
+        return AcpDialect(self._opening, self._memory, now, self._ask)
+
+    def _ask(self) -> None:
+        settings, connection = self._settings, self._memory.connection
+        answer = begin(lambda: health.ask(settings.url, settings.route))
+        answer.add_done_callback(partial(self._learned, connection))
+
+    def _learned(self, connection: int, answer: Future[Process | None]) -> None:
+        if not answer.cancelled() and (process := answer.result()) is not None:
+            self._memory.learned(process, connection)
 
     def accepted(self) -> None:
         pass
 
     def refused(self, error: HandshakeRefused) -> bool:
         return False
+
+    async def mended(self, error: GatewayError) -> bool:
+        if error.data.get("httpStatus") != 401:
+            return False
+        return await self._first_pairing.take(self._material.token)
 
     def explained(self, error: GatewayError) -> GatewayError:
         status = error.data.get("httpStatus")

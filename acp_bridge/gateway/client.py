@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any
 
 from acp_bridge.core.commands import Query, RunCommand
-from acp_bridge.core.events import GatewayEvent, Hello, LinkLost, LinkUp, Stamped
+from acp_bridge.core.events import GatewayEvent, Hello, LinkLost, LinkUp, Stamped, Unreadable
 from acp_bridge.errors import (
     CredentialsUnusable,
     GatewayError,
@@ -42,6 +42,7 @@ from acp_bridge.gateway.port import EventSink
 from acp_bridge.gateway.scopes import ADMIN, missing_scopes
 from acp_bridge.gateway.settings import GatewaySettings
 from acp_bridge.gateway.transport import TransportClosed
+from acp_bridge.gateway.unreadable import Unread
 from acp_bridge.ids import Generation, Json
 
 log = logging.getLogger(__name__)
@@ -228,12 +229,15 @@ class GatewayClient:
         dialed = await self._dialer.dial(Generation(self._generation + 1))
         attempt = dialed.attempt
         dialect = attempt.dialect(self._clock())
+        unread = Unread(attempt.generation)
 
         async def opened(hello: Hello) -> None:
             self._dialer.accepted(dialed)
             await self._opened(hello, link)
 
         async def deliver(event: GatewayEvent) -> None:
+            if isinstance(event, Unreadable):
+                unread.note(event.reason, self._clock())
             await self._deliver(Stamped(attempt.generation, event))
 
         link = Link(
@@ -247,7 +251,7 @@ class GatewayClient:
         try:
             await link.run()
         except HandshakeRefused as error:
-            if not attempt.refused(error):
+            if not await self._dialer.refused(dialed, error):
                 raise
             return True
         except TransportClosed as closed:
@@ -261,6 +265,7 @@ class GatewayClient:
         finally:
             self._link = None
             self._hello = None
+            unread.ended()
         return False
 
     async def _opened(self, hello: Hello, link: Link) -> None:

@@ -1,8 +1,9 @@
 """Which kind of gateway it is, where nobody has said so.
 
 A URL whose path ends in ``/acp`` is ACP's (ZeroClaw, and the usual place of the SDKs' servers).
-Elsewhere it counts who speaks first: OpenClaw greets at once with a challenge, and an ACP agent
-waits for ``initialize``.
+Elsewhere ZeroClaw's subprotocol is offered, and a gateway that selects it speaks ACP. Where none
+does, it counts who speaks first: OpenClaw greets at once with a challenge, and an ACP agent waits
+for ``initialize``.
 """
 
 from __future__ import annotations
@@ -12,10 +13,15 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from acp_bridge.gateway.transport import Transport, TransportClosed
+from acp_bridge.gateway.dialects.acp_ws.handshake import SUBPROTOCOL
+from acp_bridge.gateway.transport import Transport, TransportClosed, Upgrade
 
 GREETING: Final = 3.0
 """Seconds that a gateway is given to speak first; OpenClaw's challenge comes in milliseconds."""
+
+ASKING: Final = Upgrade(subprotocols=("acp-bridge", SUBPROTOCOL))
+"""Offers ZeroClaw's subprotocol behind one that nobody knows: a server that does not look takes the
+first one (the library ``ws`` of Node, and so OpenClaw), and has said nothing by that."""
 
 AUTO: Final = "auto"
 ACP: Final = "acp"
@@ -39,12 +45,23 @@ def choose(wanted: str, url: str, source: str) -> Choice | None:
     return None
 
 
+def selected(transport: Transport) -> Choice | None:
+    """What the gateway's answer to ``ASKING`` says of its kind."""
+    if transport.subprotocol != SUBPROTOCOL:
+        return None
+    return Choice(ACP, f"the gateway selected the subprotocol {SUBPROTOCOL}")
+
+
 class Greeted:
     """A ``Transport`` whose first message was read already."""
 
     def __init__(self, transport: Transport, first: str | bytes | TransportClosed) -> None:
         self._transport = transport
         self._first: str | bytes | TransportClosed | None = first
+
+    @property
+    def subprotocol(self) -> str | None:
+        return self._transport.subprotocol
 
     async def receive(self) -> str | bytes:
         first, self._first = self._first, None

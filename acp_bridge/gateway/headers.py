@@ -7,11 +7,12 @@ is held to the rules of secrets, and its values never reach a log.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Final
 
 from acp_bridge.errors import ConfigError, CredentialsUnusable
-from acp_bridge.gateway.credentials import read_private_file
 from acp_bridge.gateway.route import Route
+from acp_bridge.gateway.secret_files import MAX_BYTES, OTHERS_MAY_ENTER, read_private
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -46,9 +47,9 @@ def extra_headers(route: Route, ours: Headers = ()) -> Headers:
 
 
 def _read(route: Route, taken: set[str]) -> Headers:
-    option = route.source("header_file")
-    label = f"{option} {route.header_file}"
-    raw = read_private_file(option, str(route.header_file))
+    path = Path(route.header_file or "").expanduser()
+    label = f"{route.source('header_file')} {route.header_file}"
+    raw = read_private(path, label, forbidden=OTHERS_MAY_ENTER, limit=MAX_BYTES)
     try:
         lines = raw.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:

@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from acp_bridge.errors import ConfigError
-from acp_bridge.gateway import private_files
+from acp_bridge.gateway import private_files, secret_files
+from acp_bridge.gateway.origins import origin_of
 from acp_bridge.gateway.secret import Secret
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 KEY_FILE = "device.pem"
 TOKENS_FILE = "device-tokens.json"
+_MAX_TOKENS = 1024 * 1024
 
 
 class DeviceIdentity:
@@ -56,18 +57,23 @@ def load_or_create(directory: Path) -> DeviceIdentity:
     """The device's identity in ``directory``, made there on the first call.
 
     Two processes that start at once end up with the same key. Raises ``ConfigError`` naming the
-    file if it is damaged, readable by others, or cannot be read or written.
+    file if it is damaged, a link, another user's, open to others, or cannot be read or written.
     """
     path = directory / KEY_FILE
     try:
         if not path.exists():
             private_files.make_private_directory(directory)
             private_files.write_new(path, _new_key())
-        _check_mode(path)
-        return DeviceIdentity(_parse_key(path, path.read_bytes()))
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise ConfigError(f"The device key {path} cannot be used: {reason}.") from None
+    pem = secret_files.read_private(
+        path,
+        f"The device key {path}",
+        forbidden=secret_files.OTHERS_MAY_NOTHING,
+        limit=secret_files.MAX_BYTES,
+    )
+    return DeviceIdentity(_parse_key(path, pem))
 
 
 def _new_key() -> bytes:
@@ -100,12 +106,6 @@ def _parse_key(path: Path, pem: bytes) -> Ed25519PrivateKey:
     )
 
 
-def _check_mode(path: Path) -> None:
-    if os.name == "posix" and path.stat().st_mode & 0o077:
-        fix = f"chmod 600 {shlex.quote(str(path))}"
-        raise ConfigError(f"The device key {path} is open to other users; run: {fix}", hint=fix)
-
-
 @dataclass(frozen=True, slots=True)
 class DeviceToken:
     """A token that a gateway issued to this device."""
@@ -118,7 +118,8 @@ class DeviceToken:
 class DeviceTokens:
     """The issued tokens, by gateway and device, in one private file of ``directory``.
 
-    A file that cannot be read as such counts as empty: a gateway issues a token again.
+    A file that cannot be read as such counts as empty: a gateway issues a token again. One that
+    others could have made, or could read, is left as it is: each method raises ``ConfigError``.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -127,7 +128,7 @@ class DeviceTokens:
 
     def load(self, url: str, device_id: str) -> DeviceToken | None:
         """The token that the gateway at ``url`` issued to this device, if any."""
-        entry = self._read().get(_origin(url), {}).get(device_id)
+        entry = self._read().get(origin_of(url), {}).get(device_id)
         if not isinstance(entry, dict) or not isinstance(entry.get("token"), str):
             return None
         scopes = entry.get("scopes")
@@ -142,7 +143,7 @@ class DeviceTokens:
         with self._lock():
             tokens = self._read()
             entry = {"token": issued.token.reveal(), "scopes": list(issued.scopes)}
-            of_gateway = tokens.setdefault(_origin(url), {})
+            of_gateway = tokens.setdefault(origin_of(url), {})
             if of_gateway.get(device_id) != entry:
                 of_gateway[device_id] = entry
                 self._write(tokens)
@@ -154,15 +155,24 @@ class DeviceTokens:
             return
         with self._lock():
             tokens = self._read()
-            tokens.get(_origin(url), {}).pop(device_id, None)
+            tokens.get(origin_of(url), {}).pop(device_id, None)
             self._write(tokens)
 
     def _read(self) -> dict[str, dict[str, Any]]:
         try:
-            content = json.loads(self._path.read_bytes())
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, RecursionError):
+            raw = secret_files.read_private(
+                self._path,
+                f"The file of device tokens {self._path}",
+                forbidden=secret_files.OTHERS_MAY_NOTHING,
+                limit=_MAX_TOKENS,
+            )
+        except ConfigError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return {}
+            raise
+        try:
+            content = json.loads(raw)
+        except (ValueError, RecursionError):
             log.warning(
                 "the stored device tokens cannot be read and count as none",
                 extra={"fields": {"path": str(self._path)}},
@@ -190,13 +200,6 @@ class DeviceTokens:
             yield
         finally:
             os.close(descriptor)
-
-
-def _origin(url: str) -> str:
-    parts = urlsplit(url)
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    port = parts.port or {"ws": 80, "wss": 443}.get(parts.scheme)
-    return f"{parts.scheme}://{host}:{port}"
 
 
 def _b64url(raw: bytes) -> str:

@@ -28,6 +28,11 @@ TIMED_OUT = 4000
 """Close code for that."""
 FLUSH_TIMEOUT = 0.5
 """Seconds in which the last commands must be written when the client stops."""
+MAX_UNSENT = 128 * 1024 * 1024
+"""Bytes that may wait to be sent: two messages of the greatest size. A gateway that asks and does
+not read the answers is given up there."""
+_TEXT = 100
+"""Bytes that each of them takes beside its text."""
 
 Deliver = Callable[[GatewayEvent], Awaitable[None]]
 
@@ -52,6 +57,7 @@ class Link:
         self._deliver = deliver
         self._on_hello = on_hello
         self._outgoing: asyncio.Queue[str] = asyncio.Queue()
+        self._unsent = 0
         self._own_events: asyncio.Queue[GatewayEvent] = asyncio.Queue()
         self._queries: dict[int, asyncio.Future[Any]] = {}
         self._last_token = 0
@@ -144,6 +150,7 @@ class Link:
             had_hello = self._dialect.hello is not None
             outcomes = self._dialect.receive(text, self._heard_at)
             self._flush()
+            await self._check_unsent()
             if not had_hello and self._dialect.hello is not None:
                 await self._on_hello(self._dialect.hello)
             for token, outcome in outcomes:
@@ -156,6 +163,7 @@ class Link:
     async def _write(self) -> None:
         while True:
             text = await self._outgoing.get()
+            self._unsent -= len(text) + _TEXT
             try:
                 await self._transport.send(text)
             except TransportClosed:
@@ -174,6 +182,7 @@ class Link:
                 await self.drop(error.message)
                 return
             self._flush()
+            await self._check_unsent()
             for token, outcome in outcomes:
                 if token is None:
                     self._own_events.put_nowait(outcome)
@@ -194,6 +203,11 @@ class Link:
     def _flush(self) -> None:
         for text in self._dialect.data_to_send():
             self._outgoing.put_nowait(text)
+            self._unsent += len(text) + _TEXT
+
+    async def _check_unsent(self) -> None:
+        if self._unsent > MAX_UNSENT:
+            await self.drop("The gateway does not read what it is sent.")
 
     def _settle(self, token: int, outcome: Any) -> None:
         result = self._queries.get(token)

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from acp_bridge.errors import (
     AuthenticationFailed,
+    ConfigError,
     GatewayError,
     GatewayRefused,
     GatewayUnreachable,
@@ -26,6 +27,7 @@ from acp_bridge.ids import Json
 
 TIMEOUT: Final = 10.0
 _MAX_ANSWER: Final = 64 * 1024
+_MAX_WORD: Final = 4096
 _ACP: Final = "/acp"
 _NEW_CODE: Final = "Get a new code on the gateway's machine: zeroclaw gateway get-paircode --new"
 
@@ -34,12 +36,16 @@ def pair(url: str, code: str, route: Route = DIRECT) -> Secret:
     """Exchange a pairing code for a token. ``url`` is the WebSocket's address; ``route`` holds as
     for the WebSocket.
 
-    Raises ``AuthenticationFailed`` for a wrong code, ``GatewayRefused`` and ``GatewayUnreachable``
-    with what to do.
+    Raises ``ConfigError`` for what can be no code, ``AuthenticationFailed`` for a wrong one,
+    ``GatewayRefused`` and ``GatewayUnreachable`` with what to do.
     """
-    answer = _call(url, "/pair", code, route)
+    if not _is_word(code):
+        raise ConfigError(
+            "This is no pairing code: it has blanks or odd characters.", hint=_NEW_CODE
+        )
+    answer = call(url, "/pair", code, route)
     token = answer.get("token")
-    if not isinstance(token, str) or not token.strip():
+    if not isinstance(token, str) or not _is_word(token.strip()):
         raise GatewayRefused("The gateway paired, but gave no token.", hint=_NEW_CODE)
     return Secret(token.strip())
 
@@ -49,9 +55,9 @@ def open_code(url: str, route: Route = DIRECT) -> str:
 
     Raises ``PairingRequired`` if it shows none.
     """
-    answer = _call(url, "/pair/code", None, route)
+    answer = call(url, "/pair/code", None, route)
     code = answer.get("pairing_code")
-    if isinstance(code, str) and code.strip():
+    if isinstance(code, str) and _is_word(code.strip()):
         return code.strip()
     if answer.get("pairing_required") is False:
         raise PairingRequired(
@@ -61,7 +67,14 @@ def open_code(url: str, route: Route = DIRECT) -> str:
     raise PairingRequired("The gateway shows no pairing code.", hint=f"{_NEW_CODE}; then --code.")
 
 
-def _call(url: str, path: str, code: str | None, route: Route) -> Json:
+def _is_word(text: str) -> bool:
+    """Whether it may stand in a header: visible ASCII without blanks, of a sensible length."""
+    return text.isascii() and text.isprintable() and " " not in text and 0 < len(text) <= _MAX_WORD
+
+
+def call(url: str, path: str, code: str | None, route: Route = DIRECT) -> Json:
+    """The answer of an endpoint beside the WebSocket at ``url``; with a code it is sent along.
+    Raises as :func:`pair` does."""
     where = _http(url, path)
     request = urllib.request.Request(where, method="GET" if code is None else "POST")  # noqa: S310
     for name, value in extra_headers(route):
@@ -170,7 +183,13 @@ def _refusal(
             hint=f"A code holds once. {_NEW_CODE}",
             data=data,
         )
-    if status == 404:
+    if 300 <= status < 400:
+        return GatewayUnreachable(
+            f"The gateway at {url} is said to be elsewhere (HTTP {status}).",
+            hint="Name its final address with --gateway-url: a redirect is never followed.",
+            data=data,
+        )
+    if status in (404, 405):
         return GatewayUnreachable(
             f"The gateway at {url} has no pairing at this path.",
             hint="Does it run behind a path_prefix? Then the URL is ws://HOST:PORT/PREFIX/acp.",
@@ -178,7 +197,8 @@ def _refusal(
         )
     if status == 429:
         seconds = answer.get("retry_after")
-        wait = f"{seconds} s" if isinstance(seconds, int) else "some minutes"
+        is_number = isinstance(seconds, int) and not isinstance(seconds, bool) and seconds > 0
+        wait = f"{seconds} s" if is_number else "some minutes"
         return GatewayRefused(
             f"The gateway at {url} takes no more codes for a while.",
             hint=f"Try again in {wait}; after five wrong codes it waits for five minutes.",

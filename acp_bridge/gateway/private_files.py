@@ -4,8 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes that do the same from ``path``; waits for the one that has it.
+
+    Raises ``OSError`` if the file for the lock, beside ``path``, cannot be made. Without effect on
+    Windows.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    lock = path.with_name(f".{path.name}.lock")
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def make_private_directory(directory: Path) -> None:

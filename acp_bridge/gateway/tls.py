@@ -17,8 +17,8 @@ import truststore
 from cryptography import x509
 
 from acp_bridge.errors import ConfigError, CredentialsUnusable
-from acp_bridge.gateway.credentials import read_private_file
 from acp_bridge.gateway.route import Route
+from acp_bridge.gateway.secret_files import MAX_BYTES, OTHERS_MAY_ENTER, read_private
 
 _MOST_NAMES: Final = 4
 _NAME_LENGTH: Final = 100
@@ -137,7 +137,9 @@ def _show_certificate(context: ssl.SSLContext, route: Route) -> None:
     if route.client_key is not None:
         holder, key = ("client_key", route.client_key)
     try:
-        read_private_file(route.source(holder), str(key))  # for what it raises
+        # For what it raises.
+        shown = f"{route.source(holder)} {key}"
+        read_private(key.expanduser(), shown, forbidden=OTHERS_MAY_ENTER, limit=MAX_BYTES)
         context.load_cert_chain(route.client_cert, route.client_key, _no_passphrase)
     except ConfigError as error:
         raise _unusable(error.message, error.hint) from None

@@ -63,6 +63,10 @@ class TransportClosed(Exception):
 class Transport(Protocol):
     """One open connection. What was received before its end can still be read."""
 
+    @property
+    def subprotocol(self) -> str | None:
+        """The one of those offered at the upgrade that the gateway has selected."""
+
     async def receive(self) -> str | bytes:
         """The next message. Raises ``TransportClosed``."""
 
@@ -115,6 +119,10 @@ class WebSocketTransport:
     def __init__(self, connection: ClientConnection, max_frame: int | None = None) -> None:
         self._connection = connection
         self._max_frame = max_frame
+
+    @property
+    def subprotocol(self) -> str | None:
+        return self._connection.subprotocol
 
     async def receive(self) -> str | bytes:
         try:

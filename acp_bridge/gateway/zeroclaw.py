@@ -2,13 +2,14 @@
 
 Of ``config.toml`` only ``[gateway]`` is read. Its ``paired_tokens`` are hashes and never used. A
 token that was paired for is kept beside the config, under the name that ZeroClaw's own bridge uses,
-or, for a gateway that was named by its URL, in the bridge's own state under that URL's origin: a
+or, for a gateway that is not that config's, in the bridge's own state under its URL's origin: a
 token never goes to another gateway than the one that issued it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -20,6 +21,7 @@ TOKEN_FILE: Final = "acp-bridge-token"  # noqa: S105 - the name of a file
 CONFIG_FILE: Final = "config.toml"
 _PORT: Final = 42617
 _PATH: Final = "/acp"
+_HOMEBREW: Final = ("/opt/homebrew", "/usr/local")
 _MAX_CONFIG: Final = 4 * 1024 * 1024
 
 
@@ -39,15 +41,33 @@ class GatewayConfig(NamedTuple):
         return f"{'wss' if self.is_tls else 'ws'}://{host}:{self.port}{self.prefix}{_PATH}"
 
 
-def config_directory(given: Path | None, environ: Mapping[str, str]) -> Path | None:
-    """The config directory: the given one, else the one that ZeroClaw's variables name, else the
-    usual one if it is there."""
+def config_directory(
+    given: Path | None, environ: Mapping[str, str], platform: str = sys.platform
+) -> Path | None:
+    """The config directory: the given one; else that of ``ZEROCLAW_CONFIG_DIR``, or the one that
+    belongs to ``ZEROCLAW_DATA_DIR`` or, its old name, ``ZEROCLAW_WORKSPACE``; else, if there is a
+    config, Homebrew's on macOS and the usual one (the order of ZeroClaw 0.8.4)."""
     if given is not None:
         return given.expanduser()
     if named := environ.get("ZEROCLAW_CONFIG_DIR", "").strip():
         return Path(named).expanduser()
-    usual = Path("~/.zeroclaw").expanduser()
-    return usual if usual.is_absolute() and (usual / CONFIG_FILE).is_file() else None
+    for name in ("ZEROCLAW_DATA_DIR", "ZEROCLAW_WORKSPACE"):
+        if named := environ.get(name, "").strip():
+            return _of_data(Path(named).expanduser())
+    prefixes = (environ.get("HOMEBREW_PREFIX", "").strip(), *_HOMEBREW)
+    brewed = [Path(prefix) / "var" / "zeroclaw" for prefix in prefixes if prefix]
+    usual = [*(brewed if platform == "darwin" else ()), Path("~/.zeroclaw").expanduser()]
+    found = (each for each in usual if each.is_absolute() and (each / CONFIG_FILE).is_file())
+    return next(found, None)
+
+
+def _of_data(data: Path) -> Path:
+    """The config directory of a data directory: itself, or ``.zeroclaw`` beside it."""
+    beside = data.parent / ".zeroclaw"
+    if (data / CONFIG_FILE).exists():
+        return data
+    is_beside = (beside / CONFIG_FILE).exists() or data.name in ("data", "workspace")
+    return beside if is_beside else data
 
 
 def read_config(directory: Path) -> GatewayConfig:
@@ -90,7 +110,7 @@ def _read(path: Path, section: Any) -> GatewayConfig:
         raise ConfigError(f"{path}: gateway is no table.")
     default = GatewayConfig()
     tls = section.get("tls", {})
-    host = _member(path, section, "host", str, default.host).strip() or default.host
+    host = _member(path, section, "host", str, default.host).strip().strip("[]") or default.host
     prefix = _member(path, section, "path_prefix", str, "").rstrip("/")
     port = _member(path, section, "port", int, default.port)
     if not 0 < port < 65536:

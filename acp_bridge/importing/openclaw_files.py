@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from acp_bridge.errors import ConfigError
-from acp_bridge.ids import Json
+from acp_bridge.ids import MAX_ID, Json
+from acp_bridge.wire.bounds import is_too_deep
 from acp_bridge.wire.content import escape_controls
 from ledger import LedgerBusy, LedgerCorrupt, LedgerError, NotALedger, SchemaAhead
 
@@ -294,7 +295,8 @@ def _parsed(text: Any) -> Json | None:
         value = json.loads(text)
     except (TypeError, ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else bytes(text)
+    return value if isinstance(value, dict) and not is_too_deep(value, raw) else None
 
 
 def _session(
@@ -323,6 +325,8 @@ def _fault_of(session_id: Any, session_key: Any, cwd: Any, times: tuple[Any, Any
     """Why the session cannot be taken; None if it can."""
     if not isinstance(session_id, str) or not session_id:
         return "it has no id"
+    if len(session_id) > MAX_ID:
+        return "its id is too long"
     if not isinstance(session_key, str) or not session_key:
         return "it has no key"
     if not isinstance(cwd, str):

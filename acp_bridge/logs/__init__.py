@@ -13,7 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from acp_bridge.logs.background import Fanout, Sink
-from acp_bridge.logs.redaction import clean_text, register_secret, without_secrets
+from acp_bridge.logs.redaction import (
+    clean_text,
+    register_secret,
+    without_credentials,
+    without_secrets,
+)
 
 __all__ = [
     "Logging",
@@ -21,6 +26,7 @@ __all__ = [
     "configure",
     "register_secret",
     "wants_colour",
+    "without_credentials",
     "without_secrets",
 ]
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import quote
 
-REDACTED: Final = "[redacted]"
-
-_SECRET_KEY: Final = re.compile(
-    r"(?:token|password|passphrase|secret|authorization|signature|credentials?|cookie|apikey"
-    r"|privatekey|^meta)$"
+from acp_bridge.wire.secrecy import (
+    REDACTED,
+    is_harmless,
+    names_secret,
+    without_secret_members,
 )
+
 # The same within text: query strings, bearer headers, JSON, user names in URLs (which may be
 # tokens; a database's are none).
 _SECRET_TEXT: Final = (
@@ -25,8 +27,6 @@ _SECRET_TEXT: Final = (
     re.compile(r"(?i)((?<![a-z0-9+.-])(?!postgres)[a-z][a-z0-9+.-]*://)[^/\s@]+(?=@)"),
     re.compile(r"(?i)(\bpostgres[a-z0-9+.-]*://[^/\s@:]*:)[^/\s@]+(?=@)"),
 )
-_NO_LETTER: Final = re.compile(r"[^a-z0-9]")
-
 _SHORTEST_SECRET: Final = 4
 """A shorter value is no secret, and hiding it would tear holes into every line."""
 
@@ -42,11 +42,13 @@ _long_secrets: tuple[str, ...] = ()
 
 
 def register_secret(value: str) -> None:
-    """Never let ``value`` out through a log again."""
+    """Never let ``value`` out through a log again, nor as it would stand in a URL."""
     global _secrets, _long_secrets  # like the loggers themselves, one set for the process
-    if len(value) >= _SHORTEST_SECRET and value not in _secrets:
+    forms = {value, quote(value, safe="")}
+    fresh = {each for each in forms if len(each) >= _SHORTEST_SECRET and each not in _secrets}
+    if fresh:
         # The longest first, so that one that contains another is hidden whole.
-        _secrets = tuple(sorted((*_secrets, value), key=len, reverse=True))
+        _secrets = tuple(sorted((*_secrets, *fresh), key=len, reverse=True))
         _long_secrets = tuple(each for each in _secrets if len(each) >= _LONG_SECRET)
 
 
@@ -94,6 +96,20 @@ def hide_secrets(text: str) -> str:
     return text
 
 
+def without_credentials(value: Any) -> Any:
+    """A JSON value that tells of a failure, without any secret: by value, by the names of members,
+    and by what looks like one. Nothing is cut."""
+    return _hidden(without_secret_members(value))
+
+
+def _hidden(value: Any) -> Any:
+    if isinstance(value, str):
+        return hide_secrets(value)
+    if isinstance(value, dict):
+        return {name: _hidden(each) for name, each in value.items()}
+    return [_hidden(each) for each in value] if isinstance(value, list) else value
+
+
 def clean(value: object, depth: int = 0) -> object:
     """A copy of ``value`` made of plain data, safe to show."""
     if value is None or isinstance(value, bool | int | float):
@@ -117,13 +133,9 @@ def clean_mapping(fields: Mapping[object, object], depth: int = 0) -> dict[str, 
     cleaned: dict[str, object] = {}
     for key, value in list(fields.items())[:_ITEM_LIMIT]:
         name = clean_text(str(key))
-        is_secret = _names_secret(name) and not isinstance(value, bool | int | float | None)
+        is_secret = names_secret(name) and not is_harmless(value)
         cleaned[name] = REDACTED if is_secret else clean(value, depth + 1)
     return cleaned
-
-
-def _names_secret(key: str) -> bool:
-    return _SECRET_KEY.search(_NO_LETTER.sub("", key.lower())) is not None
 
 
 def _as_text(value: object) -> str:

@@ -9,13 +9,21 @@ which names the field in its message and in ``data.field``, and never repeats a 
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Any, NamedTuple
 
 from acp_bridge.errors import InvalidParams
-from acp_bridge.ids import NOTHING, Json, SessionId
+from acp_bridge.ids import MAX_ID, NOTHING, Json, SessionId
 
 PROTOCOL_VERSION = 1
 """The one version of ACP that the bridge speaks."""
+
+MAX_PATH = 32_767
+"""Characters of a directory: the longest path of Windows, and eight of Linux."""
+MAX_CURSOR = 256 * 1024
+"""Characters of a cursor; ours hold a directory in base64."""
+MAX_SERVERS = 100
+"""MCP servers that are named to the user, each by at most ``MAX_ID`` characters."""
 
 _DIRECTORIES = ("cwd", "workspaceDir", "workspace_dir")
 _AGENTS = ("agentAlias", "agent_alias", "agent")
@@ -26,11 +34,13 @@ class NewSession(NamedTuple):
     """``session/new``."""
 
     cwd: str
-    mcp_servers: tuple[str, ...] = ()
-    """Names of the MCP servers that the editor offers."""
+    servers: tuple[Json, ...] = ()
+    """The MCP servers that the editor offers, each with a name; they may hold secrets."""
     meta: Json = NOTHING
     agent: str | None = None
     """The agent that is wanted, as ZeroClaw's clients name it."""
+    extras: Json = NOTHING
+    """What is not interpreted; ``_meta`` stands apart."""
 
 
 class OpenedSession(NamedTuple):
@@ -38,8 +48,9 @@ class OpenedSession(NamedTuple):
 
     session_id: SessionId
     cwd: str
-    mcp_servers: tuple[str, ...] = ()
+    servers: tuple[Json, ...] = ()
     meta: Json = NOTHING
+    extras: Json = NOTHING
 
 
 class ListedSessions(NamedTuple):
@@ -55,6 +66,7 @@ class Prompt(NamedTuple):
     session_id: SessionId
     blocks: tuple[Any, ...]
     meta: Json = NOTHING
+    extras: Json = NOTHING
 
 
 class SetMode(NamedTuple):
@@ -62,6 +74,8 @@ class SetMode(NamedTuple):
 
     session_id: SessionId
     mode_id: str
+    extras: Json = NOTHING
+    """What is not interpreted, ``_meta`` included."""
 
 
 class SetOption(NamedTuple):
@@ -69,7 +83,8 @@ class SetOption(NamedTuple):
 
     session_id: SessionId
     config_id: str
-    value: str
+    value: str | bool
+    extras: Json = NOTHING
 
 
 def negotiate_version(value: Any) -> int:
@@ -95,19 +110,27 @@ def read_new_session(params: Any) -> NewSession:
     """``session/new``. Raises ``InvalidParams`` unless ``cwd``, or one of the other names that
     ZeroClaw has for it, is an absolute path."""
     params = read_params(params)
-    servers = _server_names(params.get("mcpServers"))
     alias = next((name for name in _DIRECTORIES if isinstance(params.get(name), str)), "cwd")
-    directory = _directory(params if alias == "cwd" else {"cwd": params[alias]})
-    return NewSession(directory, servers, _object(params.get("_meta")), _agent(params))
+    return NewSession(
+        _directory(params if alias == "cwd" else {"cwd": params[alias]}),
+        _servers(params.get("mcpServers")),
+        _object(params.get("_meta")),
+        _agent(params),
+        _extras(params, "mcpServers", *_DIRECTORIES, *_AGENTS),
+    )
 
 
 def read_opened_session(params: Any) -> OpenedSession:
     """``session/load`` and ``session/resume``. Raises ``InvalidParams`` as the two readers above
     and below do."""
     params = read_params(params)
-    servers = _server_names(params.get("mcpServers"))
-    session_id = read_session_id(params)
-    return OpenedSession(session_id, _directory(params), servers, _object(params.get("_meta")))
+    return OpenedSession(
+        read_session_id(params),
+        _directory(params),
+        _servers(params.get("mcpServers")),
+        _object(params.get("_meta")),
+        _extras(params, "sessionId", "cwd", "mcpServers"),
+    )
 
 
 def read_list(params: Any) -> ListedSessions:
@@ -116,6 +139,8 @@ def read_list(params: Any) -> ListedSessions:
     cursor = params.get("cursor")
     if cursor is not None and not isinstance(cursor, str):
         raise _invalid("cursor", "must be a string")
+    if cursor is not None and len(cursor) > MAX_CURSOR:
+        raise _invalid("cursor", f"is longer than {MAX_CURSOR:,} characters")
     cwd = _directory(params) if params.get("cwd") is not None else None
     return ListedSessions(cwd, cursor)
 
@@ -128,21 +153,27 @@ def read_prompt(params: Any) -> Prompt:
     blocks = params.get("prompt")
     if not isinstance(blocks, list):
         raise _invalid("prompt", "must be a list of content blocks")
-    return Prompt(session_id, tuple(blocks), _object(params.get("_meta")))
+    extras = _extras(params, "sessionId", "prompt")
+    return Prompt(session_id, tuple(blocks), _object(params.get("_meta")), extras)
 
 
 def read_set_mode(params: Any) -> SetMode:
     """``session/set_mode``. Raises ``InvalidParams`` unless both members are strings."""
     params = read_params(params)
-    return SetMode(read_session_id(params), _string(params, "modeId"))
+    extras = _without(params, "sessionId", "modeId")
+    return SetMode(read_session_id(params), _string(params, "modeId"), extras)
 
 
 def read_set_option(params: Any) -> SetOption:
-    """``session/set_config_option``. Raises ``InvalidParams`` unless all members are strings: no
-    option of ours is a boolean."""
+    """``session/set_config_option``. Raises ``InvalidParams`` unless all members are strings; the
+    value of what is said to be a boolean may be one."""
     params = read_params(params)
     config_id = _string(params, "configId")
-    return SetOption(read_session_id(params), config_id, _string(params, "value"))
+    value = params.get("value")
+    if params.get("type") != "boolean" or not isinstance(value, bool):
+        value = _string(params, "value")
+    extras = _without(params, "sessionId", "configId", "value")
+    return SetOption(read_session_id(params), config_id, value, extras)
 
 
 def read_method_id(params: Any) -> str:
@@ -151,7 +182,8 @@ def read_method_id(params: Any) -> str:
 
 
 def read_session_id(params: Any) -> SessionId:
-    """The ``sessionId`` of any method. Raises ``InvalidParams`` unless it is a string."""
+    """The ``sessionId`` of any method. Raises ``InvalidParams`` unless it is a string, of at most
+    ``MAX_ID`` characters."""
     return SessionId(_string(read_params(params), "sessionId"))
 
 
@@ -159,31 +191,44 @@ def _agent(params: Json) -> str | None:
     """Only the first of the names that is there counts; a blank one is none."""
     name = next((name for name in _AGENTS if name in params), None)
     wanted = params[name] if name is not None else None
+    if isinstance(wanted, str) and len(wanted) > MAX_ID:
+        raise _invalid(str(name), f"is longer than {MAX_ID:,} characters")
     return wanted.strip() or None if isinstance(wanted, str) else None
 
 
 def _directory(params: Json) -> str:
-    cwd = _string(params, "cwd")
+    cwd = _string(params, "cwd", MAX_PATH)
     if not cwd.startswith("/") and not _WINDOWS_PATH.match(cwd):
         raise _invalid("cwd", "must be an absolute path")
     return cwd
 
 
-def _server_names(servers: Any) -> tuple[str, ...]:
+def _servers(servers: Any) -> tuple[Json, ...]:
     if not isinstance(servers, list):
         return ()
-    names = (_object(server).get("name") for server in servers)
-    return tuple(name for name in names if isinstance(name, str) and name)
+    names = ((server, _object(server).get("name")) for server in servers)
+    named = (server for server, name in names if isinstance(name, str) and 0 < len(name) <= MAX_ID)
+    return tuple(islice(named, MAX_SERVERS))
+
+
+def _extras(params: Json, *known: str) -> Json:
+    return _without(params, "_meta", *known)
+
+
+def _without(params: Json, *known: str) -> Json:
+    return {name: value for name, value in params.items() if name not in known}
 
 
 def _object(value: Any) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-def _string(params: Json, name: str) -> str:
+def _string(params: Json, name: str, limit: int = MAX_ID) -> str:
     value = params.get(name)
     if not isinstance(value, str):
         raise _invalid(name, "must be a string" if name in params else "is missing")
+    if len(value) > limit:
+        raise _invalid(name, f"is longer than {limit:,} characters")
     return value
 
 

@@ -17,6 +17,7 @@ import orjson
 
 from acp_bridge.errors import InvalidRequest, MalformedMessage, to_jsonrpc
 from acp_bridge.ids import Json
+from acp_bridge.wire import bounds
 
 MessageId = str | int | float | None
 """The id of a request, echoed in the type it came in (``bool`` is an ``int`` here)."""
@@ -66,15 +67,23 @@ class Broken(NamedTuple):
     id: MessageId = None
 
 
+_TOO_DEEP = f"The message is nested more than {bounds.MAX_DEPTH} levels deep."
+
 Message = Request | Notification | Response | BareId | Broken
 
 
 def decode(line: bytes) -> Message:
     """Read one line. Never raises."""
+    if bounds.has_too_many_values(line):
+        return _refused(line, f"The message has more than {bounds.MAX_VALUES:,} values.")
     try:
         value = json.loads(line.decode("utf-8"))
-    except (ValueError, RecursionError):
+    except ValueError:
         return Broken(MalformedMessage())
+    except RecursionError:
+        return _refused(line, _TOO_DEEP)
+    if bounds.is_too_deep(value, line):
+        return _refused(line, _TOO_DEEP)
     if not isinstance(value, dict):
         return Broken(InvalidRequest())
     message_id = value.get("id")
@@ -87,6 +96,12 @@ def decode(line: bytes) -> Message:
     if "id" in value:
         return _answer(value)
     return Broken(InvalidRequest())
+
+
+def _refused(line: bytes, why: str) -> Broken:
+    """JSON, but more of it than is read."""
+    known = bounds.id_at_front(line)
+    return Broken(MalformedMessage(why), None if known is None else json.loads(known))
 
 
 def _call(value: Json, *, has_usable_id: bool) -> Request | Notification | Broken:

@@ -15,6 +15,7 @@ from ledger import (
     EventLedger,
     Incomplete,
     LedgerClosed,
+    Limits,
     NewEntry,
     Page,
     Replay,
@@ -50,6 +51,23 @@ def test_a_new_session_is_complete_live_and_empty(ledger: EventLedger) -> None:
         entries=(),
         runs=(),
     )
+
+
+def test_entries_alone_leave_a_session_as_they_do_beside_other_changes(
+    make_ledger: Callable[[Limits], EventLedger],
+) -> None:
+    new = [entry("one", at=3000, run_id="r"), entry("zw\u00f6lf", at=2500, generation=2)]
+    alone, beside = make_ledger(Limits()), make_ledger(Limits())
+    for ledger in (alone, beside):
+        ledger.write([session(), RunOpened("r", "s1", 1000), entry("zero", at=1500)])
+    alone.write(new)
+    beside.write([*new, SessionShared("s1", shared=False)])
+    assert replay(alone) == replay(beside)
+    assert alone.stats() == beside.stats()
+    assert record(alone).updated_at == 3000
+    alone.write([entry("late", at=2000)])
+    assert record(alone).updated_at == 3000
+    assert texts(alone) == ["zero", "one", "zw\u00f6lf", "late"]
 
 
 @pytest.mark.parametrize("complete", [True, False])

@@ -264,7 +264,7 @@ async def test_a_cancel_while_a_prompt_waits_to_be_taken_holds_up_nobody() -> No
         session = await talk.session()
         answer = talk.send(session, "same")
         run = (await talk.started()).run_id
-        await talk.gateway.emit(ev.RunDeferred(run, RunId("earlier")))
+        await talk.gateway.emit(ev.RunDeferred(run))
         talk.bridge.cancel(session)
         assert await answer.stop_reason() == "cancelled"
         talk.send(session, "next")

@@ -269,6 +269,15 @@ async def test_what_is_not_offered_is_refused_by_name_and_changes_nothing(
         assert changes(talk) == []
 
 
+async def test_a_switch_is_refused_where_no_option_is_one() -> None:
+    async with talking() as (talk, _):
+        await opened(talk)
+        with pytest.raises(InvalidParams, match="must be a string") as refused:
+            await talk.bridge.set_option(SetOption(SessionId("id-1"), "model", True))
+        assert refused.value.data["field"] == "value"
+        assert changes(talk) == []
+
+
 async def ask(talk: Conversation, request: SetMode | SetOption) -> Json:
     if isinstance(request, SetMode):
         return await talk.bridge.set_mode(request)

@@ -92,7 +92,9 @@ async def test_the_editors_mcp_servers_are_accepted_and_the_user_is_told_once() 
     async with conversation() as talk:
         texts = []
         for number in (1, 2):
-            made = await talk.bridge.new_session(NewSession("/p", ("files", "web")))
+            made = await talk.bridge.new_session(
+                NewSession("/p", ({"name": "files"}, {"name": "web"}))
+            )
             talk.send(made["sessionId"])
             run = (await talk.started(number)).run_id
             await talk.gateway.emit(ev.RunEnded(run, ev.EndKind.FINISHED, "answer"))

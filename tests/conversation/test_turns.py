@@ -127,7 +127,7 @@ async def test_a_prompt_that_was_not_taken_is_sent_again_under_its_key_until_it_
         answer = talk.send(session, "same text")
         first = await talk.started()
         for attempt in (2, 3):
-            await talk.gateway.emit(ev.RunDeferred(first.run_id, RunId("the-earlier-run")))
+            await talk.gateway.emit(ev.RunDeferred(first.run_id))
             talk.clock.advance(2.0)
             assert await talk.started(attempt) == first
         await talk.gateway.emit(ev.RunAccepted(first.run_id), finished(first.run_id, "at last"))

@@ -78,7 +78,7 @@ def bridge(home: Path) -> Start:
             env=editor_environment(home, **variables),
             cwd=home,
             reads_stderr=reads_stderr,
-            oracle=AcpOracle(extras=isinstance(gateway, AcpDemoGateway)),
+            oracle=AcpOracle(extras=url.endswith("/acp")),
         )
 
     return start

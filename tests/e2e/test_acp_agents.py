@@ -91,9 +91,18 @@ async def test_what_was_paired_for_is_used_and_an_explicit_code_beats_a_stale_to
             assert turn.text == "hello"
 
 
-async def test_a_token_of_the_environment_is_used(home: Path, acp: Start) -> None:
+async def test_zeroclaws_token_of_the_environment_is_used_at_its_own_gateway(
+    home: Path, acp: Start
+) -> None:
     token = "from-the-environment"  # noqa: S105 - of a test
     async with AcpDemoGateway(token=token, pace=0) as gateway:
+        async with acp(gateway, ZEROCLAW_ACP_BRIDGE_TOKEN=token) as editor:
+            await editor.initialize()
+            error = await editor.call("session/new", {"cwd": str(home), "mcpServers": []}).error()
+            assert "it is for ws://127.0.0.1:42617" in error.data["hint"]
+        (home / ".zeroclaw").mkdir()
+        text = f"[gateway]\nport = {urlsplit(gateway.url).port}\n"
+        (home / ".zeroclaw" / "config.toml").write_text(text)
         async with acp(gateway, ZEROCLAW_ACP_BRIDGE_TOKEN=token) as editor:
             assert await editor.prompt(await editor.open(home), "say hello") == "end_turn"
         async with acp(gateway) as editor:

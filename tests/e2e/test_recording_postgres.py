@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from acp_bridge.demo.server import DemoGateway
-from tests.e2e.conftest import Start
+from tests.e2e.conftest import GatewayKind, Start
 from tests.e2e.scripts import echo
 from tests.support.editor import agent_command, editor_environment
 from tests.support.waits import WAIT
@@ -32,11 +31,11 @@ def migrate(home: Path, url: str) -> subprocess.CompletedProcess[str]:
 
 
 async def test_a_database_that_was_not_prepared_is_told_with_the_command_for_it(
-    bridge: Start, home: Path, postgres: PostgresServer
+    bridge: Start, home: Path, kind: GatewayKind, postgres: PostgresServer
 ) -> None:
     url = postgres.empty_database()
     async with (
-        DemoGateway(echo, pace=0) as gateway,
+        kind(echo, pace=0) as gateway,
         bridge(gateway, ACP_BRIDGE_LEDGER_URL=url) as editor,
     ):
         session = await editor.open(home)
@@ -48,12 +47,12 @@ async def test_a_database_that_was_not_prepared_is_told_with_the_command_for_it(
 
 
 async def test_after_migrate_sessions_outlive_the_process(
-    bridge: Start, home: Path, postgres: PostgresServer
+    bridge: Start, home: Path, kind: GatewayKind, postgres: PostgresServer
 ) -> None:
     url = postgres.empty_database()
     done = migrate(home, url)
     assert done.returncode == 0, done.stderr
-    async with DemoGateway(echo, pace=0) as gateway:
+    async with kind(echo, pace=0) as gateway:
         async with bridge(gateway, "--ledger-url", url) as editor:
             session = await editor.open(home)
             assert await editor.prompt(session, "Hello") == "end_turn"

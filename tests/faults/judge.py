@@ -174,11 +174,11 @@ def _judge_text(story: Story, asked: Asked, truth: Truth, updates: list[Json]) -
     findings = [Finding(DOUBLED, f"thought {w}", n - 1) for w, n in thoughts.items() if n > 1]
     assert asked.answer is not None
     ending = ending_of(asked.answer)
-    # Without an answer to its one question about the text, the bridge cannot know what it missed;
-    # then it says so, if it is not worse.
-    has_told = ending == "run_failed" or PARTIAL in text_of(updates, ":notice:")
+    # Without an answer to its questions about the text, be it dropped or too late, the bridge
+    # cannot know what it missed; then it says so.
+    has_told = PARTIAL in text_of(updates, ":notice:")
     may_be_cut = ending in {"cancelled", "outcome_unknown"}
-    may_be_cut = may_be_cut or ("chat.history" in story.dropped and has_told)
+    may_be_cut = may_be_cut or has_told
     if asked.plan.replaces:
         # What was shown before a rewrite stays; the final text follows as a whole.
         if not (shown.endswith(said) or may_be_cut):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.http11 import Request, Response
+from websockets.typing import Subprotocol
 
 from acp_bridge.core import commands as cmd
 from acp_bridge.core import events as ev
@@ -24,8 +28,10 @@ from acp_bridge.errors import (
     VersionMismatch,
 )
 from acp_bridge.gateway.detection import GREETING
+from acp_bridge.gateway.dialects.acp_ws.handshake import SUBPROTOCOL
 from acp_bridge.ids import RunId
 from tests.support.client_rig import ClientRig, client_rig
+from tests.support.fault_proxy import FaultProxy
 from tests.support.waits import WAIT
 
 pytestmark = pytest.mark.integration
@@ -129,6 +135,23 @@ async def test_a_lost_connection_is_made_again_with_an_initialize_of_its_own(
         assert gateway.methods() == ["initialize", "initialize"]
 
 
+async def test_a_link_that_is_open_and_dead_is_left_when_a_ping_is_not_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Pings go by the time of the loop: a short interval instead of a clock in the hand.
+    monkeypatch.setattr("acp_bridge.gateway.approach.PING_INTERVAL", 0.2)
+    async with (
+        AcpDemoGateway(echo, pace=0) as gateway,
+        FaultProxy(gateway.url) as proxy,
+        client_rig(f"{proxy.url}/acp", tmp_path, settings=ACP) as rig,
+    ):
+        await rig.next(ev.LinkUp)
+        proxy.freeze()
+        await rig.next(ev.LinkLost)
+        await rig.over_pause()
+        assert (await rig.next(ev.LinkUp)).hello.generation == 2
+
+
 async def test_two_large_files_go_in_frames_that_the_gateway_takes(
     gateway: AcpDemoGateway, tmp_path: Path
 ) -> None:
@@ -215,6 +238,74 @@ async def test_a_gateway_that_waits_for_a_first_word_speaks_acp(
             assert await rig.over_pause() == GREETING
             assert (await rig.client.wait_hello(WAIT)).server_version == "plain 1"
     assert [kind["kind"] for kind in kinds(caplog)] == ["acp"]
+
+
+async def test_a_gateway_that_selects_the_subprotocol_speaks_acp_and_gets_the_token_then_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "acp_bridge")
+    tokens: list[str | None] = []
+
+    async def agent(socket: ServerConnection) -> None:
+        assert socket.request is not None
+        tokens.append(socket.request.headers.get("Authorization"))
+        async for text in socket:
+            answer = {"id": json.loads(text)["id"], "result": {"protocolVersion": 1}}
+            await socket.send(json.dumps({"jsonrpc": "2.0", **answer}))
+
+    async with serve(agent, "127.0.0.1", 0, subprotocols=[Subprotocol(SUBPROTOCOL)]) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        async with client_rig(f"ws://127.0.0.1:{port}/agent", tmp_path, settings=AUTO) as rig:
+            assert (await rig.client.wait_hello(WAIT)).makes_sessions
+    assert tokens == [None, f"Bearer {TOKEN}"]
+    reason = f"the gateway selected the subprotocol {SUBPROTOCOL}"
+    assert kinds(caplog) == [{"kind": "acp", "reason": reason}]
+
+
+async def test_a_server_that_takes_the_first_subprotocol_has_said_nothing_by_that(
+    tmp_path: Path,
+) -> None:
+    heard: asyncio.Queue[tuple[str | None, str]] = asyncio.Queue()
+
+    async def speak_first(socket: ServerConnection) -> None:
+        challenge = {
+            "type": "event",
+            "event": "connect.challenge",
+            "payload": {"nonce": "n", "ts": 1},
+        }
+        await socket.send(json.dumps(challenge))
+        heard.put_nowait((socket.subprotocol, json.loads(await socket.recv())["method"]))
+        await socket.wait_closed()
+
+    def first(_: ServerConnection, offered: Sequence[Subprotocol]) -> Subprotocol | None:
+        return next(iter(offered), None)
+
+    async with serve(speak_first, "127.0.0.1", 0, select_subprotocol=first) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        async with client_rig(f"ws://127.0.0.1:{port}", tmp_path, settings=AUTO):
+            async with asyncio.timeout(WAIT):
+                assert await heard.get() == ("acp-bridge", "connect")
+
+
+async def test_a_gateway_that_takes_no_subprotocol_at_all_is_asked_without_one(
+    tmp_path: Path,
+) -> None:
+    offered: list[str | None] = []
+
+    def admit(socket: ServerConnection, request: Request) -> Response | None:
+        offered.append(request.headers.get("Sec-WebSocket-Protocol"))
+        return socket.respond(HTTPStatus.BAD_REQUEST, "no") if offered[-1] else None
+
+    async def agent(socket: ServerConnection) -> None:
+        async for text in socket:
+            answer = {"id": json.loads(text)["id"], "result": {"protocolVersion": 1}}
+            await socket.send(json.dumps({"jsonrpc": "2.0", **answer}))
+
+    async with serve(agent, "127.0.0.1", 0, process_request=admit) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        async with client_rig(f"ws://127.0.0.1:{port}/agent", tmp_path, settings=AUTO) as rig:
+            await rig.over_pause()
+            assert offered[:2] == [f"acp-bridge, {SUBPROTOCOL}", None]
 
 
 async def test_a_gateway_that_hangs_up_before_a_word_is_tried_again(tmp_path: Path) -> None:

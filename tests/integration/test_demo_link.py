@@ -94,6 +94,28 @@ async def test_a_restart_keeps_the_address_the_devices_and_what_was_said_and_no_
     assert again["status"] == "started"
 
 
+async def test_a_prompt_that_comes_while_the_gateway_goes_down_begins_no_run() -> None:
+    played: list[str] = []
+
+    async def script(run: RunContext) -> None:
+        played.append(run.message)
+
+    async with DemoGateway(script, pace=0) as gateway:
+        async with GatewayClient(gateway.url, device=Device()) as client:
+            stopping = asyncio.create_task(gateway.stop())
+            await asyncio.sleep(0)  # it is on its way down
+            with pytest.raises((CallRefused, ConnectionError, ConnectionClosedError)):
+                await client.prompt("hi")
+            await stopping
+        await gateway.wait_request("chat.send")
+        await gateway.start()
+        async with GatewayClient(gateway.url, device=Device()) as after:
+            history = await after.call("chat.history", {"sessionKey": "s"})
+
+    assert played == []
+    assert history["messages"] == []
+
+
 async def test_the_old_version_loses_the_prompt_of_a_text_in_a_restart() -> None:
     async with DemoGateway(hang, quirks=QUIRKS_6_11, pace=0) as gateway:
         async with GatewayClient(gateway.url, device=Device()) as before:

@@ -330,7 +330,7 @@ async def test_a_state_directory_that_cannot_hold_tokens_hinders_nothing(
     async with client_rig(gateway.url, tmp_path) as rig:
         await (await gateway.accepted()).accept()
         await rig.next(LinkUp)
-    assert "the device tokens cannot be written" in caplog.messages
+    assert "the file of device tokens cannot be used" in caplog.messages
 
 
 async def test_an_upgrade_refused_for_good_is_told_with_a_hint(

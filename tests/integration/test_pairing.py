@@ -17,7 +17,7 @@ from acp_bridge.errors import (
     PairingRequired,
 )
 from acp_bridge.gateway import pairing
-from acp_bridge.gateway.endpoint import acp_endpoint
+from acp_bridge.gateway.endpoint import Endpoint, acp_endpoint
 from acp_bridge.gateway.settings import ACP_URL
 from acp_bridge.gateway.zeroclaw import GatewayConfig, config_directory, read_config, token_path
 from tests.support.pairing import PairingServer, pairing_server
@@ -52,7 +52,9 @@ def test_pairing_is_behind_the_prefix_of_the_url(server: PairingServer) -> None:
         (429, {"error": "x", "retry_after": 300}, GatewayRefused, "300 s"),
         (429, {}, GatewayRefused, "some minutes"),
         (500, {}, GatewayRefused, "log"),
-        (302, {}, GatewayRefused, "log"),
+        (302, {}, GatewayUnreachable, "--gateway-url"),
+        (405, {}, GatewayUnreachable, "path_prefix"),
+        (429, {"retry_after": True}, GatewayRefused, "some minutes"),
         (200, {"paired": True}, GatewayRefused, "new code"),
     ],
 )
@@ -98,7 +100,7 @@ def test_a_config_without_a_gateway_has_the_defaults(tmp_path: Path) -> None:
 def test_the_gateway_of_a_config_is_found(tmp_path: Path) -> None:
     text = """
 [gateway]
-host = " ::1 "
+host = " [::1] "
 port = 4321
 path_prefix = "claw/"
 require_pairing = false
@@ -155,6 +157,49 @@ def test_the_directory_is_the_given_one_or_that_of_the_variable_or_the_usual_one
     assert config_directory(None, {}) == tmp_path / ".zeroclaw"
 
 
+@pytest.mark.parametrize("name", ["ZEROCLAW_DATA_DIR", "ZEROCLAW_WORKSPACE"])
+@pytest.mark.parametrize(
+    ("data", "files", "found"),
+    [
+        ("a/data", [], "a/.zeroclaw"),
+        ("a/workspace", [], "a/.zeroclaw"),
+        ("a/mine", [], "a/mine"),
+        ("a/mine", ["a/.zeroclaw"], "a/.zeroclaw"),
+        ("a/data", ["a/data", "a/.zeroclaw"], "a/data"),
+    ],
+)
+def test_the_directory_is_the_one_that_belongs_to_the_data(
+    tmp_path: Path, name: str, data: str, files: list[str], found: str
+) -> None:
+    for each in files:
+        (tmp_path / each).mkdir(parents=True)
+        config(tmp_path / each, "")
+    environ = {name: f" {tmp_path / data} ", "ZEROCLAW_CONFIG_DIR": " "}
+    assert config_directory(None, environ) == tmp_path / found
+
+
+def test_the_data_directory_counts_before_its_old_name_and_after_the_config_directory() -> None:
+    environ = {"ZEROCLAW_WORKSPACE": "/old/mine", "ZEROCLAW_DATA_DIR": "/new/mine"}
+    assert config_directory(None, environ) == Path("/new/mine")
+    environ["ZEROCLAW_CONFIG_DIR"] = "/config"
+    assert config_directory(None, environ) == Path("/config")
+
+
+def test_on_macos_homebrews_directory_counts_before_the_usual_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    brewed = tmp_path / "brew" / "var" / "zeroclaw"
+    for each in (brewed, tmp_path / ".zeroclaw"):
+        each.mkdir(parents=True)
+        config(each, "")
+    environ = {"HOMEBREW_PREFIX": str(tmp_path / "brew")}
+    assert config_directory(None, environ, "darwin") == brewed
+    assert config_directory(None, environ, "linux") == tmp_path / ".zeroclaw"
+    (brewed / "config.toml").unlink()
+    assert config_directory(None, environ, "darwin") == tmp_path / ".zeroclaw"
+
+
 def test_a_token_is_kept_for_the_gateway_that_issued_it_alone(tmp_path: Path) -> None:
     def kept(url: str) -> Path:
         return token_path(url, config_dir=None, state_dir=tmp_path)
@@ -164,6 +209,40 @@ def test_a_token_is_kept_for_the_gateway_that_issued_it_alone(tmp_path: Path) ->
     assert kept("ws://127.0.0.1:1/acp") not in [kept(url) for url in others]
     beside = token_path("ws://x/acp", config_dir=tmp_path, state_dir=Path("/s"))
     assert beside == tmp_path / "acp-bridge-token"
+
+
+@pytest.mark.parametrize(
+    ("url", "is_same"),
+    [
+        ("ws://127.0.0.1:77/acp?agent=main", True),
+        ("ws://localhost:77/claw/acp", True),
+        ("ws://127.0.0.1:78/acp", False),
+        ("wss://gateway.example:77/acp", False),
+    ],
+)
+def test_a_url_that_leads_to_the_configs_gateway_has_its_token(
+    tmp_path: Path, url: str, is_same: bool
+) -> None:
+    zeroclaw = tmp_path / "zeroclaw"
+    zeroclaw.mkdir()
+    config(zeroclaw, "[gateway]\nport = 77\nrequire_pairing = false\n")
+
+    def found() -> Endpoint:
+        return acp_endpoint(
+            url=url,
+            url_source="--gateway-url",
+            is_url_given=True,
+            config_dir=None,
+            state_dir=tmp_path / "state",
+            environ={"ZEROCLAW_CONFIG_DIR": str(zeroclaw)},
+        )
+
+    endpoint = found()
+    assert (endpoint.url, endpoint.source) == (url, "--gateway-url")
+    assert endpoint.token_path.parent == (zeroclaw if is_same else tmp_path / "state")
+    assert endpoint.wants_pairing is not is_same
+    config(zeroclaw, "no TOML")  # of whatever gateway: the URL was named
+    assert found().token_path.parent == tmp_path / "state"
 
 
 def test_the_endpoint_is_the_given_one_the_configs_or_the_usual_one(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from acp_bridge.core.commands import Command, OpenedAt, OpenSession, StartRun
@@ -45,12 +46,17 @@ class Played:
     """One connection; ``memory`` may be that of an earlier one."""
 
     def __init__(
-        self, memory: Memory | None = None, *, generation: int = 1, now: float = 100.0
+        self,
+        memory: Memory | None = None,
+        *,
+        generation: int = 1,
+        now: float = 100.0,
+        ask: Callable[[], None] = lambda: None,
     ) -> None:
         self.memory = memory or Memory()
         self.now = now
         self.dialect = AcpDialect(
-            Opening("ws://gw/acp", Generation(generation), "0"), self.memory, now
+            Opening("ws://gw/acp", Generation(generation), "0"), self.memory, now, ask
         )
         self.sent: list[Json] = []
         self.results: dict[int, Any] = {}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from acp_bridge.core.events import GatewayEvent, Stamped
+from acp_bridge.gateway import openclaw_config
 from acp_bridge.gateway.client import GatewayClient
 from acp_bridge.gateway.credentials import Credentials
 from acp_bridge.gateway.dialing import Connect
@@ -103,16 +104,10 @@ class ClientRig:
             timer.cancel()
 
 
-def credentials(**given: Any) -> Credentials:
-    """Credentials from these options alone."""
-    fields: dict[str, Any] = {
-        "token": None,
-        "token_file": None,
-        "password": None,
-        "password_file": None,
-        "environ": {},
-    }
-    return Credentials.from_options(**{**fields, **given})
+def credentials(*, environ: Mapping[str, str] | None = None, **given: Any) -> Credentials:
+    """Credentials from these options, else from OpenClaw's variables in ``environ``."""
+    told = Credentials.from_options(**given)
+    return told.or_else(*openclaw_config.of_environment(environ or {}))
 
 
 @contextlib.asynccontextmanager

@@ -135,6 +135,19 @@ class FaultProxy:
             case _:
                 self._dropping, self._left = fault, fault.times
 
+    def tear(self) -> None:
+        """End the connections to the bridge in the middle of a frame."""
+        for pair in list(self._pairs):
+            pair.near.transport.write(bytes([0x81, 126, 0x10, 0x00]) + b'{"jsonrpc"')
+            pair.near.transport.close()
+            pair.far.transport.abort()
+
+    def freeze(self) -> None:
+        """Hear nothing more of the bridge over its connections, which stay open: not even pings
+        are answered."""
+        for pair in self._pairs:
+            pair.near.transport.pause_reading()
+
     def _later(self, seconds: float) -> None:
         self._timers.add(asyncio.get_running_loop().call_later(seconds, self._restore))
 

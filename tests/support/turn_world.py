@@ -173,7 +173,7 @@ class GatewayModel:
             self.tell(ev.RunAccepted(RUN))
             self.tell(self._report())
         elif answer == "defer":
-            self.tell(ev.RunDeferred(RUN, RunId("other")))
+            self.tell(ev.RunDeferred(RUN))
         elif answer == "refuse":
             self.tell(ev.RunRefused(RUN, GatewayRefused("no")))
         else:

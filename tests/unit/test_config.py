@@ -12,6 +12,7 @@ from acp_bridge.config import OPTIONS, Option, Settings, load, prepare_state_dir
 from acp_bridge.errors import ConfigError, UsageError
 
 HIDDEN = "s3cr3t-value"
+PROFILES = Path(__file__).resolve().parents[1] / "data" / "profiles.toml"
 
 GOOD = {
     "gateway_url": ("wss://gw.example:8443/ws", "wss://gw.example:8443/ws"),
@@ -33,8 +34,11 @@ GOOD = {
     "proxy": ("socks5h://me:pw@proxy:1080", "socks5h://me:pw@proxy:1080"),
     "header_file": ("/h", Path("/h")),
     "token_file": ("/t", Path("/t")),
+    "token_command": ("get 'the token'", ("get", "the token")),
     "token": (HIDDEN, HIDDEN),
     "password_file": ("/p", Path("/p")),
+    "password_command": ("get password", ("get", "password")),
+    "keyring": ("Token", "token"),
     "password": (HIDDEN, HIDDEN),
     "scopes": ("a, b,,c", ("a", "b", "c")),
     "session": (" agent:main:x ", "agent:main:x"),
@@ -51,11 +55,16 @@ GOOD = {
     "max_sessions": ("3", 3),
     "max_events_per_session": ("4", 4),
     "max_bytes": ("1024", 1024),
+    "config": (str(PROFILES), PROFILES),
+    "profile": ("work", "work"),
     "state_dir": ("/s", Path("/s")),
     "log_level": ("INFO", "info"),
     "log_format": ("json", "json"),
     "log_file": ("/l", Path("/l")),
 }
+
+NEEDED = {"profile": {"ACP_BRIDGE_CONFIG": str(PROFILES)}}
+"""Variables without which an option means nothing."""
 
 BAD = {
     "gateway_url": "ws://a\nws://b",
@@ -72,6 +81,10 @@ BAD = {
     "tls_fingerprint": "AB:CD",
     "proxy": "ftp://proxy",
     "token": "two\nlines",
+    "token_command": "get 'it",
+    "password_command": " ",
+    "keyring": "both",
+    "profile": "a\nb",
     "password": "\x07",
     "scopes": ",",
     "session": "a\nb",
@@ -105,7 +118,9 @@ def failure(*argv: str, **environ: str) -> UsageError:
 
 
 def test_the_table_has_one_option_for_each_setting() -> None:
-    fields = {field.name for field in dataclasses.fields(Settings)} - {"sources"}
+    fields = {field.name for field in dataclasses.fields(Settings)} - {
+        *("sources", "withheld", "unused_secrets")
+    }
 
     assert {option.field for option in OPTIONS} == fields
     assert set(GOOD) == fields
@@ -127,7 +142,7 @@ def test_a_variable_gives_the_value_and_is_named_as_its_source(field: str) -> No
     text, value = GOOD[field]
     name = f"ACP_BRIDGE_{field.upper()}"
 
-    found = settings(**{name: text})
+    found = settings(**{**NEEDED.get(field, {}), name: text})
 
     assert getattr(found, field) == value
     assert found.source(field) == name
@@ -139,7 +154,7 @@ def test_a_flag_beats_the_variable(option: Option) -> None:
     argv = [option.shown_flag] if option.is_switch else [option.flag, text]
     weaker = str(not value) if option.is_switch else text
 
-    found = settings(*argv, **{option.env[0]: weaker})
+    found = settings(*argv, **{**NEEDED.get(option.field, {}), option.env[0]: weaker})
 
     assert getattr(found, option.field) == value
     assert found.source(option.field) == argv[0]
@@ -202,7 +217,7 @@ def test_a_bad_variable_is_refused_with_its_name_and_a_remedy(field: str) -> Non
     assert error.hint
     if (example := error.hint.removeprefix("For example: ")) != error.hint:
         key, _, value = example.partition("=")
-        load([], {key: value})
+        load([], {**NEEDED.get(field, {}), key: value})
 
 
 @pytest.mark.parametrize("field", [field for field in BAD if GOOD[field][1] not in (True, False)])
@@ -215,7 +230,7 @@ def test_a_bad_flag_is_refused_with_its_name_and_a_remedy(field: str) -> None:
     assert error.data["field"] == field
     assert error.hint
     if (example := error.hint.removeprefix("For example: ")) != error.hint:
-        load(example.split(" ", 1), {})
+        load(example.split(" ", 1), NEEDED.get(field, {}))
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e99", "1 s", "86401"])

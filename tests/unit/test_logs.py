@@ -16,13 +16,13 @@ import pytest
 from acp_bridge import logs
 from acp_bridge.logs.background import Sink
 from acp_bridge.logs.redaction import (
-    REDACTED,
     clean,
     clean_mapping,
     clean_text,
     register_secret,
     without_secrets,
 )
+from acp_bridge.wire.secrecy import REDACTED
 from tests.support.waits import WAIT
 
 HIDDEN = "hunter2-hunter2"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import os
+import time
 from collections.abc import Sequence
 from http import HTTPStatus
 from types import TracebackType
@@ -35,6 +37,7 @@ from acp_bridge.ids import Json
 
 HOST: Final = "127.0.0.1"
 PATH: Final = "/acp"
+HEALTH: Final = "/health"
 SUBPROTOCOL: Final = Subprotocol("zeroclaw.acp.v1")
 MAX_MESSAGE: Final = 64 * 1024 * 1024
 MAX_FRAME: Final = 16 * 1024 * 1024
@@ -86,6 +89,8 @@ class AcpDemoGateway:
         self._count = 0
         self._refusal: tuple[HTTPStatus, dict[str, str]] | None = None
         self._is_muted = False
+        self._starts = 0
+        self._started_at = 0.0
         self._server: Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._news = self._methods.news
@@ -131,6 +136,8 @@ class AcpDemoGateway:
 
     async def start(self) -> None:
         """Listen. A second start takes the port of the first."""
+        self._starts += 1
+        self._started_at = time.monotonic()
         self._server = await serve(
             self._serve,
             HOST,
@@ -222,12 +229,22 @@ class AcpDemoGateway:
             for name, value in headers.items():
                 response.headers[name.replace("_", "-")] = value
             return response
+        if urlsplit(request.path).path == HEALTH:
+            return socket.respond(HTTPStatus.OK, orjson.dumps(self._health()).decode())
         if urlsplit(request.path).path != PATH:
             return socket.respond(HTTPStatus.NOT_FOUND, "not found\n")
         if self._token is not None and not self._is_ours(request):
             text = "Unauthorized: use a bearer header, a bearer subprotocol or ?token=\n"
             return socket.respond(HTTPStatus.UNAUTHORIZED, text)
         return None
+
+    def _health(self) -> Json:
+        """What the real one tells everybody, as far as a bridge needs it. Each start counts as a
+        process of its own."""
+        uptime = int(time.monotonic() - self._started_at)
+        runtime = {"pid": os.getpid() + self._starts, "uptime_seconds": uptime}
+        is_closed = self._token is not None
+        return {"status": "ok", "require_pairing": is_closed, "runtime": runtime}
 
     def _is_ours(self, request: Request) -> bool:
         """The first place that names a token decides: header, subprotocol, query."""

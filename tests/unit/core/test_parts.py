@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 
 import pytest
 
@@ -73,11 +72,15 @@ def test_a_file_that_is_no_base64_is_refused(blob: str) -> None:
 
 def test_a_stored_prompt_is_known_by_its_text_and_places_of_files() -> None:
     parts = prompt_to_parts([TEXT, resource(blob="AAAA"), LINK], ZEROCLAW)
-    pattern = stored_as(parts)
+    prompt = stored_as(parts)
     text = "look (at) this\n\n[Document: c.bin] /w/uploads/x\n\n[Resource link] file:///a.py"
-    assert pattern.fullmatch(text)
-    assert pattern.fullmatch(text.replace("[Document: c.bin] /w/", "[IMAGE:/w/") + "!") is None
-    assert stored_as([IMAGE]).pattern == ""
+    assert prompt.matches(text)
+    assert prompt.matches(text.replace("[Document: c.bin] /w/", "[IMAGE:/w/"))
+    for other in (text + "!", text.replace("\n\n", "\n", 1), text.replace("[Doc", "[Dok"), ""):
+        assert not prompt.matches(other)
+    assert not prompt.matches(text.partition("\n\n")[0])
+    assert stored_as([IMAGE]).matches("")
+    assert not stored_as([IMAGE]).matches("x")
 
 
 def test_a_stored_prompt_is_told_without_its_time() -> None:
@@ -137,4 +140,4 @@ def test_a_transcript_with_names_keeps_them() -> None:
 
 
 def test_the_pattern_takes_the_prompt_as_it_is() -> None:
-    assert stored_as([TEXT]).pattern == re.escape("look (at) this")
+    assert stored_as([TEXT]).matches("look (at) this")

@@ -185,6 +185,42 @@ def test_an_end_is_told_all_the_same_if_the_probe_is_never_answered() -> None:
     effects = fired(turn, wait, fx.DeadlineKind.PROBE)
 
     assert [type(e.error) for e in effects if isinstance(e, fx.Reject)] == [RunFailed]
+    assert "may be missing" in "".join(texts(effects))
+
+
+@pytest.mark.parametrize("state", [ev.RunState.FAILED, ev.RunState.ABORTED, ev.RunState.FINISHED])
+def test_the_record_of_a_run_that_has_ended_in_a_gap_is_asked_for_again(
+    state: ev.RunState,
+) -> None:
+    turn = running()
+    turn.handle(ev.TextProgress(RUN, "one", False, "one"))
+    turn.link_lost()
+    turn.link_up()
+    assert fx.Send(ProbeRun(RUN, KEY)) in turn.handle(report(state)._replace(is_partial=True))
+
+    effects = turn.handle(report(state)._replace(snapshot="rewritten", error="why"))
+
+    assert texts(effects)[0] == "rewritten"
+    assert "may be missing" not in "".join(texts(effects))
+    assert turn.state.is_final
+
+
+@pytest.mark.parametrize("state", [ev.RunState.FAILED, ev.RunState.ABORTED])
+def test_an_end_in_a_gap_whose_record_is_never_given_is_told_with_that_it_lacks(
+    state: ev.RunState,
+) -> None:
+    turn = running()
+    turn.link_lost()
+    turn.link_up()
+    turn.handle(report(state)._replace(is_partial=True))
+    turn.handle(untold())
+
+    effects = turn.handle(untold())  # what was known of the end is not forgotten
+
+    assert "may be missing" in "".join(texts(effects))
+    ends = [type(e) for e in effects if isinstance(e, fx.Answer | fx.Reject)]
+    assert ends == [fx.Reject if state is ev.RunState.FAILED else fx.Answer]
+    assert not any(isinstance(e.error, OutcomeUnknown) for e in effects if isinstance(e, fx.Reject))
 
 
 def texts(effects: list[fx.Effect]) -> list[str]:
@@ -207,7 +243,10 @@ def test_an_end_after_a_gap_of_which_nothing_is_known_says_so(
     if answer == "none":
         effects = fired(turn, held, fx.DeadlineKind.PROBE)
     else:
-        effects = turn.handle(report(ev.RunState.FINISHED)._replace(is_partial=True))
+        partial = report(ev.RunState.FINISHED)._replace(is_partial=True)
+        for _ in range(2):
+            assert fx.Send(ProbeRun(RUN, KEY)) in turn.handle(partial)
+        effects = turn.handle(partial)
 
     texts = [e.update["content"]["text"] for e in effects if isinstance(e, fx.Show)]
     assert ("may be missing" in "".join(texts)) is (snapshot is None)
@@ -297,3 +336,13 @@ def test_each_notice_is_a_message_of_its_own() -> None:
 
     messages = [e.update["messageId"] for e in shown if isinstance(e, fx.Show)]
     assert len(messages) == len(set(messages)) == 4
+
+
+def test_a_rewrite_that_came_before_a_probes_older_answer_is_not_undone_by_it() -> None:
+    turn = running()
+    turn.link_lost()
+    turn.link_up()
+    turn.handle(ev.TextProgress(RUN, "anew", replace=True, snapshot="anew"))
+    shown = turn.handle(report(ev.RunState.RUNNING)._replace(snapshot="old"))
+    shown += turn.handle(ev.RunEnded(RUN, ev.EndKind.FAILED, None, None, None, "why"))
+    assert texts(shown)[:2] == ["old", "anew"]

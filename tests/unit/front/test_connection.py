@@ -152,3 +152,11 @@ async def test_a_connection_is_idle_when_all_requests_are_answered() -> None:
                 await asyncio.sleep(0)
                 assert not idle.done()
                 reply.result({})
+
+
+def test_an_error_is_answered_without_what_is_hidden_and_under_its_own_id() -> None:
+    outbox = ListOutbox()
+    connection = Connection(outbox, lambda error: {**error, "message": "hidden"})
+    connection.open(Request("secret", "m"), S).error(SessionNotFound("a secret"))
+    assert outbox.put[-1][0]["id"] == "secret"
+    assert outbox.put[-1][0]["error"]["message"] == "hidden"

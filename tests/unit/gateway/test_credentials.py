@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from acp_bridge.errors import ConfigError
-from acp_bridge.gateway.credentials import AuthMaterial, Credentials, Secret
+from acp_bridge.gateway.credentials import (
+    AuthMaterial,
+    Credentials,
+    File,
+    Secret,
+    from_environment,
+)
 
 posix = pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX's")
 
 
 def options(**given: Any) -> Credentials:
-    fields: dict[str, Any] = {
-        "token": None,
-        "token_file": None,
-        "password": None,
-        "password_file": None,
-        "environ": {},
-    }
-    return Credentials.from_options(**{**fields, **given})
+    return Credentials.from_options(**given)
 
 
 def secret_file(directory: Path, content: bytes, mode: int = 0o600) -> Path:
@@ -52,45 +52,49 @@ def test_without_any_credential_there_is_none_and_the_source_says_so() -> None:
     assert options().current() == AuthMaterial(None, None, "no credential")
 
 
-@pytest.mark.parametrize(
-    ("given", "expected", "source"),
-    [
-        ({"token": "flag"}, "flag", "--token"),
-        ({}, "ours", "ACP_BRIDGE_TOKEN"),
-    ],
-)
-def test_an_option_wins_over_the_environment(
-    given: dict[str, Any], expected: str, source: str
-) -> None:
-    environ = {"ACP_BRIDGE_TOKEN": "ours", "OPENCLAW_GATEWAY_TOKEN": "theirs"}
-    assert options(**given, environ=environ).current() == AuthMaterial(
-        Secret(expected), None, source
+def test_a_value_is_known_by_the_flag_that_gave_it() -> None:
+    given = {"token": "flag"}
+    assert options(**given).current() == AuthMaterial(Secret("flag"), None, "--token")
+
+
+def test_what_the_bridge_was_told_is_used_alone() -> None:
+    theirs = from_environment("OPENCLAW_GATEWAY_TOKEN", {"OPENCLAW_GATEWAY_TOKEN": "theirs"})
+
+    told = options(**{"password": "word"}).or_else(theirs)
+
+    assert told.current() == AuthMaterial(None, Secret("word"), "--password")
+
+
+def test_where_it_was_told_nothing_the_gateways_own_variables_count() -> None:
+    environ = {"THEIR_TOKEN": "theirs\n", "THEIR_PASSWORD": "word", "BLANK": " \n"}
+    token, password = (from_environment(name, environ) for name in list(environ)[:2])
+
+    assert from_environment("BLANK", environ) is None
+    assert options().or_else(token, password).current() == AuthMaterial(
+        Secret("theirs"), Secret("word"), "THEIR_TOKEN and THEIR_PASSWORD"
     )
 
 
-def test_the_gateways_own_variables_are_the_last_resort_and_blank_ones_count_as_absent() -> None:
-    environ = {
-        "ACP_BRIDGE_TOKEN": " \n",
-        "OPENCLAW_GATEWAY_TOKEN": "theirs\n",
-        "OPENCLAW_GATEWAY_PASSWORD": "word",
-    }
-    assert options(environ=environ).current() == AuthMaterial(
-        Secret("theirs"),
-        Secret("word"),
-        "OPENCLAW_GATEWAY_TOKEN and OPENCLAW_GATEWAY_PASSWORD",
-    )
+def test_a_variable_of_two_lines_is_refused_by_its_name() -> None:
+    with pytest.raises(ConfigError, match="THEIR_TOKEN holds more than one line"):
+        from_environment("THEIR_TOKEN", {"THEIR_TOKEN": "a\rb"})
 
 
-def test_a_given_password_keeps_tokens_of_the_environment_out() -> None:
-    given = {"password": "word", "environ": {"ACP_BRIDGE_TOKEN": "ours"}}
-    material = options(**given).current()
-    assert material == AuthMaterial(None, Secret("word"), "--password")
+def test_the_token_of_a_pairing_is_used_as_soon_as_there_is_one(tmp_path: Path) -> None:
+    kept = File("the pairing's", tmp_path / "the token", is_optional=True)
+    credentials = options().or_else(kept)
+
+    assert credentials.current() == AuthMaterial(None, None, "no credential")
+    path = secret_file(tmp_path, b"tok\n")
+    assert credentials.current() == AuthMaterial(Secret("tok"), None, f"the pairing's {path}")
 
 
 @pytest.mark.parametrize("kind", ["token", "password"])
 def test_two_origins_of_one_credential_are_refused(kind: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=f"--{kind} and --{kind}-file exclude each other"):
         options(**{kind: "x", f"{kind}_file": tmp_path / "x"})
+    with pytest.raises(ConfigError, match=f"--{kind}-command and --keyring exclude each other"):
+        options(**{f"{kind}_command": ("x",), "keyring": kind})
 
 
 @pytest.mark.parametrize(
@@ -100,7 +104,10 @@ def test_two_origins_of_one_credential_are_refused(kind: str, tmp_path: Path) ->
         ({"token": "a\nb"}, "--token holds more than one line"),
         ({"password": ""}, "--password is empty"),
         ({"token_file": ""}, "--token-file names no file"),
-        ({"environ": {"ACP_BRIDGE_TOKEN": "a\rb"}}, "ACP_BRIDGE_TOKEN holds more than one line"),
+        (
+            {"password": "a\rb", "sources": {"password": "ACP_BRIDGE_PASSWORD"}},
+            "ACP_BRIDGE_PASSWORD holds more than one line",
+        ),
     ],
 )
 def test_a_wrong_value_is_refused_by_the_name_it_came_under(
@@ -189,3 +196,37 @@ def test_a_file_open_to_others_is_refused_with_the_command_that_mends_it(
     assert caught.value.hint in caught.value.message
     path.chmod(0o600)
     assert from_file(path) == "tok"
+
+
+@posix
+def test_a_link_is_refused_with_the_file_that_it_leads_to(tmp_path: Path) -> None:
+    path = secret_file(tmp_path, b"tok")
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    with pytest.raises(ConfigError, match="is a symbolic link") as caught:
+        from_file(link)
+    assert str(path) in (caught.value.hint or "")
+
+
+@posix
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give files away")
+def test_a_file_of_another_user_is_refused_and_one_of_roots_is_taken(tmp_path: Path) -> None:
+    path = secret_file(tmp_path, b"tok")
+    os.chown(path, 65534, -1)
+    with pytest.raises(ConfigError, match="belongs to another user") as caught:
+        from_file(path)
+    assert f"chown {os.geteuid()} '{path}'" in (caught.value.hint or "")
+    os.chown(path, 0, -1)
+    assert from_file(path) == "tok"
+
+
+def test_a_file_of_just_16_kib_is_read(tmp_path: Path) -> None:
+    assert len(from_file(secret_file(tmp_path, b"x" * 16 * 1024))) == 16 * 1024
+
+
+@posix
+def test_a_socket_is_no_file_either(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "socket"))
+        with pytest.raises(ConfigError, match="is not a regular file"):
+            from_file(tmp_path / "socket")

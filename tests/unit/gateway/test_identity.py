@@ -25,6 +25,14 @@ URL = "ws://127.0.0.1:18789/gateway"
 TOKEN = DeviceToken(Secret("issued"), ("operator.read",))
 
 
+def store(directory: Path, content: str) -> Path:
+    """A file of device tokens."""
+    path = directory / "device-tokens.json"
+    path.write_text(content)
+    path.chmod(0o600)
+    return path
+
+
 def raw(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
@@ -156,7 +164,7 @@ def test_a_refused_token_is_forgotten_but_not_a_newer_one(tmp_path: Path) -> Non
 def test_a_damaged_token_file_counts_as_empty_and_heals(
     content: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "device-tokens.json").write_text(content)
+    store(tmp_path, content)
     tokens = DeviceTokens(tmp_path)
     with caplog.at_level(logging.WARNING, logger="acp_bridge"):
         assert tokens.load(URL, "device") is None
@@ -167,13 +175,13 @@ def test_a_damaged_token_file_counts_as_empty_and_heals(
 @pytest.mark.parametrize("entry", ["5", "{}", '{"token": 5}'])
 def test_a_damaged_entry_counts_as_none(entry: str, tmp_path: Path) -> None:
     content = f'{{"tokens": {{"ws://127.0.0.1:18789": {{"device": {entry}}}}}}}'
-    (tmp_path / "device-tokens.json").write_text(content)
+    store(tmp_path, content)
     assert DeviceTokens(tmp_path).load(URL, "device") is None
 
 
 def test_scopes_that_are_none_are_left_out(tmp_path: Path) -> None:
     content = {"tokens": {"ws://127.0.0.1:18789": {"device": {"token": "t", "scopes": [1, "a"]}}}}
-    (tmp_path / "device-tokens.json").write_text(json.dumps(content))
+    store(tmp_path, json.dumps(content))
     stored = DeviceTokens(tmp_path).load(URL, "device")
     assert stored == DeviceToken(Secret("t"), ("a",))
 

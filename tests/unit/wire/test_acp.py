@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from acp_bridge.errors import InvalidParams
+from acp_bridge.ids import MAX_ID, Json
+from acp_bridge.wire import acp
 from acp_bridge.wire.acp import (
     NewSession,
     Prompt,
@@ -66,8 +69,8 @@ def test_any_other_working_directory_is_refused_by_name(params: Any) -> None:
 @pytest.mark.requirement("ACP-45", "C016")
 @pytest.mark.parametrize("servers", [None, 5, "x", {}, {"name": "x"}], ids=repr)
 def test_mcp_servers_that_are_no_list_count_as_none(servers: Any) -> None:
-    assert read_new_session({"cwd": "/w", "mcpServers": servers}).mcp_servers == ()
-    assert read_new_session({"cwd": "/w"}).mcp_servers == ()
+    assert read_new_session({"cwd": "/w", "mcpServers": servers}).servers == ()
+    assert read_new_session({"cwd": "/w"}).servers == ()
 
 
 @pytest.mark.requirement("ACP-45")
@@ -81,14 +84,15 @@ def test_broken_mcp_servers_are_skipped() -> None:
         {"name": "good", "command": "c"},
         [],
     ]
-    assert read_new_session({"cwd": "/w", "mcpServers": servers}).mcp_servers == ("good",)
+    assert read_new_session({"cwd": "/w", "mcpServers": servers}).servers == (servers[5],)
 
 
 @pytest.mark.requirement("ACP-94", "ACP-96")
 def test_meta_and_unknown_members_never_alter_a_parameter() -> None:
     meta = {"cwd": "/evil", "mcpServers": [{"name": "evil"}], "self": 1}
-    session = read_new_session({"cwd": "/w", "_meta": meta, "more": {"cwd": "/evil"}})
-    assert session == NewSession("/w", (), meta)
+    more = {"cwd": "/evil"}
+    session = read_new_session({"cwd": "/w", "_meta": meta, "more": more})
+    assert session == NewSession("/w", (), meta, extras={"more": more})
 
 
 @pytest.mark.requirement("ACP-94")
@@ -138,9 +142,12 @@ def test_absent_and_null_params_are_empty() -> None:
 
 
 def test_a_choice_is_read_and_what_is_no_text_refused_by_name() -> None:
-    option = {"sessionId": "s", "configId": "model", "value": "m", "type": "select", "_meta": {}}
-    assert read_set_option(option) == ("s", "model", "m")
-    assert read_set_mode({"sessionId": "s", "modeId": "high"}) == ("s", "high")
+    extras = {"type": "select", "_meta": {}}
+    option = {"sessionId": "s", "configId": "model", "value": "m", **extras}
+    assert read_set_option(option) == ("s", "model", "m", extras)
+    switch = {**option, "type": "boolean", "value": True}
+    assert read_set_option(switch) == ("s", "model", True, {**extras, "type": "boolean"})
+    assert read_set_mode({"sessionId": "s", "modeId": "high", "x": 1}) == ("s", "high", {"x": 1})
     for name, value in (("value", True), ("value", None), ("configId", 1), ("sessionId", None)):
         with pytest.raises(InvalidParams) as refused:
             read_set_option({**option, name: value})
@@ -148,3 +155,31 @@ def test_a_choice_is_read_and_what_is_no_text_refused_by_name() -> None:
     with pytest.raises(InvalidParams) as refused:
         read_set_mode({"sessionId": "s"})
     assert refused.value.data["field"] == "modeId"
+
+
+@pytest.mark.parametrize(
+    ("read", "params", "field", "limit"),
+    [
+        (acp.read_session_id, {}, "sessionId", MAX_ID),
+        (acp.read_method_id, {}, "methodId", MAX_ID),
+        (acp.read_new_session, {}, "cwd", acp.MAX_PATH),
+        (acp.read_new_session, {"cwd": "/"}, "agentAlias", MAX_ID),
+        (acp.read_list, {}, "cwd", acp.MAX_PATH),
+        (acp.read_list, {}, "cursor", acp.MAX_CURSOR),
+        (acp.read_set_mode, {"sessionId": "s"}, "modeId", MAX_ID),
+        (acp.read_set_option, {"sessionId": "s", "configId": "c"}, "value", MAX_ID),
+    ],
+)
+def test_a_text_may_be_as_long_as_its_limit_and_no_longer(
+    read: Callable[[Json], Any], params: Json, field: str, limit: int
+) -> None:
+    read({**params, field: "/" * limit})
+    with pytest.raises(InvalidParams, match=f"{field} is longer than {limit:,} char") as caught:
+        read({**params, field: "/" * (limit + 1)})
+    assert caught.value.data == {"field": field}
+
+
+def test_of_endless_mcp_servers_a_hundred_are_taken_and_none_of_an_endless_name() -> None:
+    servers = [{"name": "n" * (MAX_ID + 1)}, *[{"name": "n" * MAX_ID}] * 5_000]
+    found = acp.read_new_session({"cwd": "/", "mcpServers": servers}).servers
+    assert [len(server["name"]) for server in found] == [MAX_ID] * acp.MAX_SERVERS

@@ -6,7 +6,7 @@ and gives its requests ids of its own. What lasts longer than a connection is in
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -38,7 +38,7 @@ from acp_bridge.core.events import (
     SessionUpdated,
     Unreadable,
 )
-from acp_bridge.core.parts import prompt_to_parts, stored_as
+from acp_bridge.core.parts import StoredPrompt, prompt_to_parts, stored_as
 from acp_bridge.errors import BridgeError, GatewayTimeout, LocalProtocolError
 from acp_bridge.gateway.dialects.acp_ws.handshake import (
     Opening,
@@ -62,7 +62,7 @@ from acp_bridge.gateway.dialects.acp_ws.refusals import (
 from acp_bridge.gateway.dialects.acp_ws.sessions import Seats
 from acp_bridge.gateway.dialects.acp_ws.updates import RunUpdates, mended_plan, mended_tool
 from acp_bridge.gateway.network_errors import wrong_protocol
-from acp_bridge.ids import Json, SessionKey
+from acp_bridge.ids import MAX_ID, Json, SessionKey
 from acp_bridge.wire import jsonrpc
 from acp_bridge.wire.content import text_block
 
@@ -70,6 +70,8 @@ INITIALIZE_TIMEOUT: Final = 15.0
 """Seconds for the answer to ``initialize``."""
 _PERMISSION: Final = "session/request_permission"
 _TRIMMED: Final = "_zeroclaw/history_trimmed"
+_OURS: Final = ("sessionId", "stopReason")
+"""Members of a prompt's answer that the bridge says itself."""
 
 
 @dataclass(slots=True)
@@ -85,12 +87,23 @@ class _Run:
 
 
 class AcpDialect:
-    """``gateway.port.Dialect`` for one connection that was opened at ``now``."""
+    """``gateway.port.Dialect`` for one connection that was opened at ``now``.
 
-    def __init__(self, opening: Opening, memory: Memory, now: float) -> None:
+    ``ask`` is called when it begins to matter which process of the gateway is behind it.
+    """
+
+    def __init__(
+        self,
+        opening: Opening,
+        memory: Memory,
+        now: float,
+        ask: Callable[[], None] = lambda: None,
+    ) -> None:
         self.opening = opening
         self.hello: Hello | None = None
         self._memory = memory
+        self._ask = ask
+        self._has_asked = False
         self._traits = Traits()
         self._runs: dict[SessionKey, _Run] = {}
         self._outgoing = Outgoing(now)
@@ -163,7 +176,14 @@ class AcpDialect:
         self.hello, self._traits = read_hello(result, self.opening)
         # Questions of earlier connections mean nothing any more.
         self._outgoing.emit(ApprovalsListed(frozenset()))
+        if self._memory.orphans:
+            self._ask_once()
         self._seats.begin(self._traits)
+
+    def _ask_once(self) -> None:
+        if self._traits.is_zeroclaw and not self._has_asked:
+            self._has_asked = True
+            self._ask()
 
     def _announce(self) -> None:
         """Tell what the editor can do: sessions that are made or restored from now on know."""
@@ -200,7 +220,9 @@ class AcpDialect:
     def _asked(self, request: jsonrpc.Request) -> None:
         params = as_object(request.params)
         key = _key(params)
-        if self._questions.is_open(request.id):
+        if len(str(request.id)) > MAX_ID:
+            self._outgoing.emit(Unreadable("a question with an endless id"))
+        elif self._questions.is_open(request.id):
             self._outgoing.emit(Unreadable("a second question with the id of an open one"))
         elif request.method != _PERMISSION:
             ask_id = self._questions.other(request.id, key)
@@ -227,9 +249,11 @@ class AcpDialect:
     def _updated(self, key: SessionKey | None, update: Json) -> None:
         if key is None or not isinstance(update.get("sessionUpdate"), str):
             self._outgoing.emit(Unreadable("an update without a session or a kind"))
-        elif self._seats.takes(key, update):
-            pass
-        elif key in self._runs and self._runs[key].is_sent:
+            return
+        if self._seats.takes(key, update):
+            return
+        self._seats.noted(key, update)
+        if key in self._runs and self._runs[key].is_sent:
             self._outgoing.emit(*self._runs[key].updates.events(update))
         else:
             self._outgoing.emit(SessionUpdated(key, _mended(update)))
@@ -239,7 +263,7 @@ class AcpDialect:
     def _start(self, command: StartRun) -> None:
         blocks = command.blocks or (text_block(command.message),)
         parts = prompt_to_parts(blocks, self._traits.takes)
-        check_size({"prompt": parts})
+        check_size({**command.extras, "prompt": parts})
         run = _Run(command, parts, RunUpdates(command.run_id))
         self._runs[command.session_key] = run
         self._memory.waiting.add(command.run_id)
@@ -258,8 +282,9 @@ class AcpDialect:
             seat.transcript = None
         flight = Flight(run_id, stored_as(run.parts), self._memory.stored.get(key))
         self._memory.flying[key] = flight
+        self._ask_once()
         run.is_sent = True
-        params: Json = {"sessionId": key, "prompt": [*run.parts]}
+        params: Json = {**run.command.extras, "sessionId": key, "prompt": [*run.parts]}
         self._outgoing.request(
             "session/prompt", params, partial(self._prompt_answered, run), timeout=None
         )
@@ -275,14 +300,16 @@ class AcpDialect:
         reason, content = result.get("stopReason"), result.get("content")
         del self._runs[key]
         self._memory.ended(key, is_stored=reason == "end_turn")
+        extras = {name: value for name, value in result.items() if name not in _OURS}
         if reason == "cancelled":
-            self._outgoing.emit(RunEnded(run_id, EndKind.ABORTED, stop_reason="cancelled"))
+            end = RunEnded(run_id, EndKind.ABORTED, stop_reason="cancelled", extras=extras)
+            self._outgoing.emit(end)
             return
         # An answer from a cache is not streamed; what was streamed may be more than the content.
         unseen = content if isinstance(content, str) and not run.updates.has_text else None
         reason = reason if isinstance(reason, str) else None
         ended = RunEnded(run_id, EndKind.FINISHED, snapshot=unseen or None, stop_reason=reason)
-        self._outgoing.emit(ended)
+        self._outgoing.emit(ended._replace(extras=extras))
 
     def _prompt_refused(self, run: _Run, error: Json) -> None:
         key, run_id = run.command.session_key, run.command.run_id
@@ -324,9 +351,9 @@ class AcpDialect:
         if run is not None and run.command.run_id == command.run_id:
             self._outgoing.emit(RunReported(command.run_id, RunState.RUNNING))
         else:
-            self._seats.probe(command.run_id, command.session_key, self._pattern(command.blocks))
+            self._seats.probe(command.run_id, command.session_key, self._stored(command.blocks))
 
-    def _pattern(self, blocks: tuple[Any, ...]) -> re.Pattern[str] | None:
+    def _stored(self, blocks: tuple[Any, ...]) -> StoredPrompt | None:
         try:
             return stored_as(prompt_to_parts(blocks, self._traits.takes)) if blocks else None
         except BridgeError:
@@ -342,7 +369,9 @@ class AcpDialect:
 
 def _key(params: Json) -> SessionKey | None:
     session_id = params.get("sessionId")
-    return SessionKey(session_id) if isinstance(session_id, str) else None
+    if not isinstance(session_id, str) or len(session_id) > MAX_ID:
+        return None
+    return SessionKey(session_id)
 
 
 def _mended(update: Json) -> Json:

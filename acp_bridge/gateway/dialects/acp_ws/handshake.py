@@ -6,9 +6,10 @@ import math
 from typing import Any, Final, NamedTuple
 
 from acp_bridge.core.events import Hello
+from acp_bridge.core.offers import Offers
 from acp_bridge.core.parts import ZEROCLAW, Takes
 from acp_bridge.errors import HandshakeRefused, VersionMismatch
-from acp_bridge.gateway.dialects.acp_ws.refusals import sentence
+from acp_bridge.gateway.dialects.acp_ws.refusals import METHOD_NOT_FOUND, number, sentence
 from acp_bridge.gateway.scopes import ADMIN, APPROVALS, READ, WRITE
 from acp_bridge.ids import Generation, Json
 from acp_bridge.wire.acp import PROTOCOL_VERSION
@@ -46,6 +47,12 @@ class Traits(NamedTuple):
     question_seconds: float | None = None
     """How long it waits for the answer to an approval."""
 
+    def without(self, method: str) -> Traits:
+        """The traits of a gateway that has announced this way to restore and does not know it."""
+        if method == "session/load":
+            return self._replace(can_load=False)
+        return self._replace(can_resume=False)
+
 
 def initialize_params(opening: Opening, capabilities: Json) -> Json:
     """The params of ``initialize``; ``capabilities`` are the editor's own."""
@@ -58,6 +65,12 @@ def initialize_params(opening: Opening, capabilities: Json) -> Json:
 
 def refused(error: Json, opening: Opening) -> HandshakeRefused:
     """The error for a refused ``initialize``."""
+    if number(error) == METHOD_NOT_FOUND:
+        return HandshakeRefused(
+            f"What answers at {opening.url} does not know initialize, with which ACP begins.",
+            hint="It speaks another protocol: check the address (--gateway-url), or name its kind"
+            " (--gateway-kind).",
+        )
     return HandshakeRefused(
         f"The gateway at {opening.url} refused to begin: {sentence(error)}",
         hint="See the gateway's log; does it speak ACP at this address?",
@@ -79,7 +92,7 @@ def read_hello(result: Any, opening: Opening) -> tuple[Hello, Traits]:
     is_zeroclaw = isinstance(limits, dict) or str(name).startswith(_ZEROCLAW)
     takes = Takes(image=prompts.get("image") is True, audio=prompts.get("audio") is True)
     traits = Traits(
-        takes=ZEROCLAW if is_zeroclaw else takes,
+        takes=ZEROCLAW._replace(image=takes.image, audio=takes.audio) if is_zeroclaw else takes,
         can_load=can.get("loadSession") is True,
         can_resume=isinstance(sessions.get("resume"), dict),
         can_close=isinstance(sessions.get("close"), dict) or is_zeroclaw,
@@ -98,8 +111,22 @@ def read_hello(result: Any, opening: Opening) -> tuple[Hello, Traits]:
         tick_interval=math.inf,  # it never speaks by itself; the transport's pings tell
         default_agent=None,
         makes_sessions=True,
+        offers=_offers(result, traits),
     )
     return hello, traits
+
+
+def _offers(result: Json, traits: Traits) -> Offers:
+    """ACP: stdio is no option, an agent has to take it. ZeroClaw (0.8.4) takes no servers at all:
+    it drops them unsaid."""
+    servers = as_object(as_object(result.get("agentCapabilities")).get("mcpCapabilities"))
+    named = {"stdio"} | {name for name in ("http", "sse") if servers.get(name) is True}
+    kinds = {"image": traits.takes.image, "audio": traits.takes.audio}
+    return Offers(
+        frozenset(kind for kind, is_taken in kinds.items() if is_taken),
+        frozenset() if traits.is_zeroclaw else frozenset(named),
+        as_object(result.get("_meta")),
+    )
 
 
 def as_object(value: Any) -> Json:

@@ -18,6 +18,7 @@ from acp_bridge.core.commands import (
     ReadTranscript,
     ResetSession,
     ResolveSession,
+    RestoreSession,
 )
 from acp_bridge.core.transcript import Transcript
 from acp_bridge.errors import BridgeError, GatewayRefused, SessionBusy, SessionNotFound
@@ -49,6 +50,8 @@ class Queries:
         match query:
             case OpenSession():
                 self._open(query, token)
+            case RestoreSession():
+                self._restore(query, token)
             case ResolveSession(key):
                 self._resolve(key, token)
             case ReadTranscript(key):
@@ -68,11 +71,8 @@ class Queries:
                 assert_never(query)
 
     def _open(self, query: OpenSession, token: int, *, is_last_try: bool = False) -> None:
-        params: Json = {"cwd": query.cwd, "mcpServers": []}
-        if query.agent is not None:
-            params["agentAlias"] = query.agent
-        if query.meta:
-            params["_meta"] = query.meta
+        opening: Json = {**query.extras, "cwd": query.cwd, "mcpServers": [*query.servers]}
+        named = {} if query.agent is None else {"agentAlias": query.agent}
 
         def answered(result: Any, error: Json | None) -> None:
             result = as_object(result)
@@ -88,12 +88,30 @@ class Queries:
                 self._outgoing.settle(token, told)
             else:
                 key = SessionKey(session_id)
-                self._memory.directories[key] = query.cwd
-                self._seats.opened(key)
+                self._memory.openings[key] = opening
                 extras = {name: value for name, value in result.items() if name != "sessionId"}
+                self._seats.opened(key, extras)
                 self._outgoing.settle(token, OpenedAt(key, extras))
 
-        self._outgoing.request("session/new", params, answered, timeout=None)
+        self._outgoing.request("session/new", {**opening, **named}, answered, timeout=None)
+
+    def _restore(self, query: RestoreSession, token: int) -> None:
+        key = query.session_key
+        self._memory.openings[key] = {
+            **query.extras,
+            "cwd": query.cwd,
+            "mcpServers": [*query.servers],
+        }
+
+        def attached(error: BridgeError | None, _transcript: Transcript | None) -> None:
+            if error is None:
+                seat = self._seats.ready(key)
+                self._outgoing.settle(token, {} if seat is None else {**seat.extras})
+            else:
+                is_gone = isinstance(error, SessionNotFound)
+                self._outgoing.settle(token, None if is_gone else error)
+
+        self._seats.attach(key, attached)
 
     def _resolve(self, key: SessionKey | None, token: int) -> None:
         if key is None or key.startswith(_OTHER_KEYS):

@@ -30,6 +30,8 @@ SESSION_BUSY: Final = -32002
 _ACP_NOT_FOUND: Final = -32002
 
 _TEXT_LIMIT: Final = 8 * 1024
+_NEEDED: Final = frozenset({"session/new", "session/prompt"})
+"""What every agent has (ACP, initialization)."""
 _OPENS: Final = frozenset({"session/new", "session/load", "session/resume"})
 
 
@@ -69,8 +71,18 @@ def request_refusal(method: str, error: Json, *, is_zeroclaw: bool) -> BridgeErr
         )
     if code == INVALID_PARAMS:
         return InvalidParams(f"The gateway refused the call: {said}", hint=_hint(method), data=data)
+    if code == METHOD_NOT_FOUND and method in _NEEDED:
+        return GatewayRefused(
+            f"The gateway does not know {method}, without which it is no agent of ACP version 1.",
+            hint="Upgrade the gateway, and check that --gateway-url leads to its ACP.",
+            data=data,
+        )
     if code == METHOD_NOT_FOUND:
-        return UnknownMethod(f"The gateway does not know the method {method}.", data=data)
+        return UnknownMethod(
+            f"The gateway does not know the method {method}.",
+            hint="It speaks ACP without this part; nothing was changed.",
+            data=data,
+        )
     return GatewayRefused(f"The gateway refused the call: {said}", data=data)
 
 

@@ -8,7 +8,6 @@ session is only looked into and closed again, so that no second agent writes its
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,25 +15,30 @@ from functools import partial
 from typing import Any, Final
 
 from acp_bridge.core.events import RunReported, RunState
+from acp_bridge.core.parts import StoredPrompt
 from acp_bridge.core.transcript import Transcript
 from acp_bridge.errors import BridgeError, GatewayTimeout, SessionBusy, SessionNotFound
 from acp_bridge.gateway.dialects.acp_ws import history
-from acp_bridge.gateway.dialects.acp_ws.handshake import Traits
+from acp_bridge.gateway.dialects.acp_ws.handshake import Traits, as_object
 from acp_bridge.gateway.dialects.acp_ws.memory import Flight, Memory, can_be_found, find_turn
 from acp_bridge.gateway.dialects.acp_ws.outgoing import Outgoing
 from acp_bridge.gateway.dialects.acp_ws.refusals import (
     INVALID_PARAMS,
+    METHOD_NOT_FOUND,
     SESSION_LIMIT,
     number,
     request_refusal,
 )
 from acp_bridge.ids import Json, RunId, SessionKey
+from acp_bridge.wire.weight import weigh
 
 RESTORE_TIMEOUT: Final = 30.0
 CLOSE_TIMEOUT: Final = 10.0
 LOOKS: Final = (1.0, 2.0, 4.0, 8.0, 15.0)
 """Seconds between two looks for an orphan's end; the last one repeats. Each look makes the gateway
 build an agent."""
+MAX_REPLAY: Final = 64 * 1024 * 1024
+"""Bytes of one replay, counted approximately, that are kept; a longer one counts as trimmed."""
 
 Then = Callable[[BridgeError | None, Transcript | None], None]
 """Goes on when a session is there, with its replay where there was one; or says why it is not."""
@@ -55,9 +59,12 @@ class Seat:
     state: State = State.RESTORING
     waiting: list[Then] = field(default_factory=list)
     replay: list[Json] = field(default_factory=list)
+    replay_bytes: int = 0
     is_trimmed: bool = False
     transcript: Transcript | None = None
     """Of its restoration, as long as nothing was added to it."""
+    extras: Json = field(default_factory=dict)
+    """What the gateway's answer says for the editor, as it holds now."""
     used: int = 0
 
 
@@ -78,10 +85,20 @@ class Seats:
 
     # --- using ---------------------------------------------------------------------------
 
-    def opened(self, key: SessionKey) -> None:
+    def opened(self, key: SessionKey, extras: Json) -> None:
         """The gateway has just made this session."""
         self._memory.stored[key] = 0
-        self._seats[key] = Seat(State.READY)
+        self._seats[key] = Seat(State.READY, extras=dict(extras))
+
+    def noted(self, key: SessionKey, update: Json) -> None:
+        """Modes and options are told with an opening, and what has changed since."""
+        seat, kind = self._seats.get(key), update.get("sessionUpdate")
+        modes = seat.extras.get("modes") if seat is not None else None
+        if seat is not None and kind == "config_option_update":
+            seat.extras["configOptions"] = update.get("configOptions")
+        elif seat is not None and kind == "current_mode_update" and isinstance(modes, dict):
+            current = update.get("currentModeId")
+            seat.extras["modes"] = {**modes, "currentModeId": current}
 
     def ready(self, key: SessionKey) -> Seat | None:
         """The session, if it can be used at once."""
@@ -140,7 +157,11 @@ class Seats:
         seat = self._seats.get(key)
         if seat is None or seat.state is State.READY:
             return False
-        seat.replay.append(update)
+        seat.replay_bytes += weigh(update)
+        if seat.replay_bytes <= MAX_REPLAY:
+            seat.replay.append(update)
+        else:
+            seat.is_trimmed = True
         return True
 
     def trimmed(self, key: SessionKey) -> bool:
@@ -160,7 +181,7 @@ class Seats:
         for key in list(self._memory.orphans):
             self.attach(key, _nothing)
 
-    def probe(self, run_id: RunId, key: SessionKey, prompt: re.Pattern[str] | None) -> None:
+    def probe(self, run_id: RunId, key: SessionKey, prompt: StoredPrompt | None) -> None:
         """Report what became of a run of an earlier connection, now and when it changes.
 
         ``prompt`` matches the run's in the store. A run of an earlier process may be an orphan too:
@@ -188,6 +209,7 @@ class Seats:
     def tick(self) -> None:
         """Look again for orphans whose time has come, and give up those that are too old."""
         now = self._outgoing.now
+        self._hasten()
         for key, orphan in self._memory.expire(now):
             self._looks.pop(key, None)
             self._report(RunReported(orphan.run_id, RunState.UNKNOWN))
@@ -196,6 +218,13 @@ class Seats:
                 del self._looks[key]
             elif key not in self._seats:
                 self.attach(key, _nothing)
+
+    def _hasten(self) -> None:
+        """What is stored of a process that is gone will not change any more: look at once."""
+        for key, (_, count) in self._looks.items():
+            orphan = self._memory.orphans.get(key)
+            if orphan is not None and self._memory.is_gone(orphan):
+                self._looks[key] = (self._outgoing.now, count)
 
     # --- inside --------------------------------------------------------------------------
 
@@ -208,9 +237,11 @@ class Seats:
         is_look = key not in memory.stored or key in memory.orphans
         loads = traits.can_load and (is_look or not traits.can_resume)
         seat.replay.clear()
-        params = {"sessionId": key, "cwd": memory.directories.get(key, "/"), "mcpServers": []}
+        opening = memory.openings.get(key, {"cwd": "/", "mcpServers": []})
+        seat.replay_bytes = 0
         method = "session/load" if loads else "session/resume"
         on_answer = partial(self._restored, key, method)
+        params = {**opening, "sessionId": key}
         self._outgoing.request(method, params, on_answer, timeout=RESTORE_TIMEOUT)
 
     def _restored(self, key: SessionKey, method: str, result: Any, error: Json | None) -> None:
@@ -218,6 +249,10 @@ class Seats:
         is_zeroclaw = self.traits.is_zeroclaw
         if result is None and error is None:
             self._failed(key, GatewayTimeout())
+            return
+        if error is not None and number(error) == METHOD_NOT_FOUND:
+            self.traits = self.traits.without(method)
+            self._restore(key, seat)  # in the other way, if there is one
             return
         is_active = error is not None and is_zeroclaw and number(error) == INVALID_PARAMS
         if error is not None and not is_active:
@@ -228,6 +263,7 @@ class Seats:
         if method == "session/load" and error is None:
             seat.transcript = history.read_transcript(seat.replay, is_whole=not seat.is_trimmed)
         seat.replay.clear()
+        seat.extras = dict(as_object(result))
         seat.state = State.READY
         orphan = self._memory.orphans.get(key)
         if orphan is not None and not self._is_settled(key, orphan, seat.transcript):
@@ -271,7 +307,8 @@ class Seats:
             )
             self._report(report)
             return True
-        if self.traits.is_zeroclaw and transcript is not None and can_be_found(orphan, transcript):
+        is_readable = transcript is not None and can_be_found(orphan, transcript)
+        if self.traits.is_zeroclaw and is_readable and not self._memory.is_gone(orphan):
             if orphan.run_id in self._probed:
                 self._tell_unseen(orphan.run_id)
             return False

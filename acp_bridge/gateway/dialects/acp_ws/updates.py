@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from acp_bridge.core.events import GatewayEvent, TextProgress, ThoughtProgress, Unreadable, Updated
+from acp_bridge.core.marks import Marks
+from acp_bridge.core.recent import Recent
 from acp_bridge.gateway.dialects.acp_ws.handshake import as_object
-from acp_bridge.ids import Json, RunId
+from acp_bridge.ids import MAX_ID, Json, RunId
 from acp_bridge.wire.updates import PLAN_PRIORITIES, PLAN_STATUSES
 
 _KINDS: Final = frozenset(
@@ -28,6 +30,8 @@ _KINDS: Final = frozenset(
     }
 )
 _CHUNKS: Final = ("agent_message_chunk", "agent_thought_chunk")
+_CHUNK: Final = frozenset({"sessionUpdate", "content", "messageId"})
+_TEXT: Final = frozenset({"type", "text"})
 _STATUSES: Final = frozenset({"pending", "in_progress", "completed", "failed"})
 _UNIQUE: Final = 16
 """Characters from which on the name of a tool call is taken to be unique: providers of models that
@@ -41,7 +45,7 @@ class RunUpdates:
 
     def __init__(self, run_id: RunId) -> None:
         self._run_id = run_id
-        self._cards: set[str] = set()
+        self._cards: Recent[str, None] = Recent()
         self.has_text = False
         """Whether anything was said."""
 
@@ -51,9 +55,8 @@ class RunUpdates:
         text = _text(update)
         if kind == "agent_message_chunk" and text is not None:
             self.has_text = self.has_text or bool(text)
-            return [TextProgress(self._run_id, text, replace=False, snapshot=None)]
-        if kind == "agent_thought_chunk" and text is not None:
-            return [ThoughtProgress(self._run_id, text, None)]
+        if kind in _CHUNKS and text is not None:
+            return [self._chunk(update, text)]
         if kind in ("tool_call", "tool_call_update"):
             return [self._tool(update)]
         if kind == "plan":
@@ -64,14 +67,22 @@ class RunUpdates:
             return [Unreadable("a chunk without content")]
         return [Updated(self._run_id, update)]
 
+    def _chunk(self, update: Json, text: str) -> GatewayEvent:
+        marks = _marks(update)
+        if not text and marks is not None and marks.extras:
+            return Updated(self._run_id, update)  # there is no text to put them to
+        if update["sessionUpdate"] == "agent_thought_chunk":
+            return ThoughtProgress(self._run_id, text, None, marks)
+        return TextProgress(self._run_id, text, replace=False, snapshot=None, marks=marks)
+
     def _tool(self, update: Json) -> GatewayEvent:
         call_id = update.get("toolCallId")
-        if not isinstance(call_id, str):
+        if not isinstance(call_id, str) or len(call_id) > MAX_ID:
             return Unreadable("a tool call without a toolCallId")
         mended = mended_tool({**update, "toolCallId": tool_name(call_id, self._run_id)})
         if call_id not in self._cards and mended["sessionUpdate"] == "tool_call_update":
             mended = mended_tool({**mended, "sessionUpdate": "tool_call"})
-        self._cards.add(call_id)
+        self._cards[call_id] = None
         return Updated(self._run_id, mended)
 
 
@@ -121,6 +132,15 @@ def _keep_known(update: Json, name: str, known: frozenset[str], otherwise: str |
 
 def _one_of(known: frozenset[str], value: Any, default: str) -> str:
     return value if isinstance(value, str) and value in known else default
+
+
+def _marks(update: Json) -> Marks | None:
+    inner = {name: value for name, value in update["content"].items() if name not in _TEXT}
+    extras = {name: value for name, value in update.items() if name not in _CHUNK}
+    message_id = update.get("messageId") if isinstance(update.get("messageId"), str) else None
+    if inner:
+        extras["content"] = inner
+    return Marks(message_id, extras) if message_id or extras else None
 
 
 def _text(update: Json) -> str | None:

@@ -36,6 +36,7 @@ from acp_bridge.gateway.dialects.openclaw.content import (
 from acp_bridge.gateway.dialects.openclaw.frames import (
     Event,
     as_count,
+    as_id,
     as_list,
     as_object,
     as_text,
@@ -60,13 +61,13 @@ def ack_to_event(command: StartRun, payload: Json) -> GatewayEvent | None:
 
     None for the status ``ok``: the run is over already, and how it went has to be asked.
     """
-    run_id = as_text(payload.get("runId"))
+    run_id = as_id(payload.get("runId"))
     status = as_text(payload.get("status"))
     if run_id is None and "runIds" in payload:
         # A stop command, which starts no run and gets no event (measured: "/stop" when idle).
         return RunAnsweredAtOnce(command.run_id, _stopped(payload))
     if run_id is not None and run_id != command.run_id:
-        return RunDeferred(command.run_id, RunId(run_id))
+        return RunDeferred(command.run_id)
     if status == "ok":
         return None
     if status in {"timeout", "error"}:
@@ -107,13 +108,13 @@ def approval_to_event(payload: Json, server_ms: float | None) -> PermissionAsked
 
     ``server_ms``: the gateway's clock, for an approval that was made some time ago.
     """
-    approval_id = as_text(payload.get("id"))
+    approval_id = as_id(payload.get("id"))
     if approval_id is None:
         return Unreadable("approval without an id")
     request = as_object(payload.get("request"))
-    run_id = as_text(request.get("runId"))
-    key = as_text(request.get("sessionKey"))
-    call = as_text(request.get("toolCallId"))
+    run_id = as_id(request.get("runId"))
+    key = as_id(request.get("sessionKey"))
+    call = as_id(request.get("toolCallId"))
     return PermissionAsked(
         approval_id=ApprovalId(approval_id),
         run_id=RunId(run_id) if run_id else None,
@@ -132,7 +133,7 @@ def approval_to_event(payload: Json, server_ms: float | None) -> PermissionAsked
 def session_to_event(key: object, row: Json) -> SessionChanged | None:
     """The token counts in a session's row, or None if it has no fresh ones."""
     used, size, cost = session_usage(row)
-    session_key = as_text(key)
+    session_key = as_id(key)
     if session_key is None or used is None:
         return None
     return SessionChanged(SessionKey(session_key), used, size, cost)
@@ -179,12 +180,12 @@ def run_seen(frame: Event) -> RunSeen | None:
     if frame.name not in ("chat", "agent"):
         return None
     payload = frame.payload
-    run_id, key = as_text(payload.get("runId")), as_text(payload.get("sessionKey"))
+    run_id, key = as_id(payload.get("runId")), as_id(payload.get("sessionKey"))
     return RunSeen(RunId(run_id), SessionKey(key)) if run_id and key else None
 
 
 def _chat(payload: Json) -> list[GatewayEvent]:
-    run_id = as_text(payload.get("runId"))
+    run_id = as_id(payload.get("runId"))
     if run_id is None:
         return [Unreadable("chat event without a run")]
     match payload.get("state"):
@@ -232,7 +233,7 @@ def _ended(run_id: RunId, kind: EndKind, payload: Json) -> RunEnded:
 def _command_done(payload: Json) -> list[GatewayEvent]:
     """A slash command is all in one event. 2026.6.11 tells in no other way that ``/think high``
     has changed the session's row (measured)."""
-    key = as_text(payload.get("sessionKey"))
+    key = as_id(payload.get("sessionKey"))
     is_alone = (as_count(payload.get("seq")) or 0) <= 1
     return [OptionsChanged(SessionKey(key), (payload.get("runId"),))] if key and is_alone else []
 
@@ -260,7 +261,7 @@ def _agent(payload: Json) -> list[GatewayEvent]:
 
 
 def _session_tool(payload: Json) -> list[GatewayEvent]:
-    run_id = as_text(payload.get("runId"))
+    run_id = as_id(payload.get("runId"))
     if run_id is None:
         return [Unreadable("tool event without a run")]
     data = as_object(payload.get("data"))
@@ -286,7 +287,7 @@ def _approval_requested(payload: Json) -> list[GatewayEvent]:
 
 
 def _approval_resolved(payload: Json) -> list[GatewayEvent]:
-    approval_id = as_text(payload.get("id"))
+    approval_id = as_id(payload.get("id"))
     if approval_id is None:
         return [Unreadable("approval without an id")]
     return [PermissionClosed(ApprovalId(approval_id), as_text(payload.get("decision")))]

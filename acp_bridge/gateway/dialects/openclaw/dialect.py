@@ -6,23 +6,22 @@ from typing import Any, NamedTuple, assert_never
 
 from acp_bridge.core.commands import (
     AbortRun,
-    AnswerPeer,
     AnswerPermission,
     ChangeOption,
-    CloseSession,
     Command,
     DeleteSession,
     DescribeSession,
     Forward,
     ListCommands,
     ListSessions,
-    Notify,
+    NativeCommand,
     OpenSession,
     ProbeRun,
     ReadOptions,
     ReadTranscript,
     ResetSession,
     ResolveSession,
+    RestoreSession,
     StartRun,
 )
 from acp_bridge.core.events import (
@@ -195,10 +194,8 @@ class OpenClawDialect:
             ):
                 context = _QueryRequest(command, _needed(token))
                 self._call(query_to_call(command), context, now, None)
-            case CloseSession() | AnswerPeer() | Notify() | OpenSession() | Forward():
-                _check_needless(command)
             case _:
-                assert_never(command)
+                _check_needless(command)
         return []
 
     def leave(self) -> None:
@@ -384,9 +381,9 @@ class OpenClawDialect:
         self._out.append(frame.decode())
 
 
-def _check_needless(command: Command) -> None:
+def _check_needless(command: NativeCommand) -> None:
     """The gateway keeps its sessions by itself and asks nothing but approvals."""
-    if isinstance(command, OpenSession | Forward):
+    if isinstance(command, OpenSession | RestoreSession | Forward):
         raise LocalProtocolError("This gateway has no such call.")
 
 

@@ -13,11 +13,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from acp_bridge.errors import UnreadableFrame
-from acp_bridge.ids import Json
-
-MAX_DEPTH = 200
-"""Deeper frames are not read: what is passed on must still be writable as JSON, and the writer
-allows 254 levels."""
+from acp_bridge.ids import MAX_ID, Json
+from acp_bridge.wire import bounds
 
 
 class Response(NamedTuple):
@@ -83,6 +80,11 @@ def as_text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+def as_id(value: object) -> str | None:
+    """``value`` if it can be an id or a key: a string of at most ``MAX_ID`` characters."""
+    return value if isinstance(value, str) and 0 < len(value) <= MAX_ID else None
+
+
 def as_count(value: object) -> int | None:
     """``value`` as a whole number if it is one that is not negative."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -98,12 +100,14 @@ def _dump(value: object) -> bytes:
 
 
 def _parse(text: str) -> Any:
+    raw = text.encode("utf-8", "surrogatepass")
+    if bounds.has_too_many_values(raw):
+        raise UnreadableFrame("frame with too many values")
     try:
-        frame = orjson.loads(text)
+        frame = orjson.loads(raw)
     except ValueError:
         frame = _parse_leniently(text)
-    # Counting is far cheaper than walking, and hardly any frame has so many brackets.
-    if text.count("[") + text.count("{") > MAX_DEPTH and _is_too_deep(frame):
+    if bounds.is_too_deep(frame, raw):
         raise UnreadableFrame("frame nested too deeply")
     return frame
 
@@ -134,17 +138,3 @@ def _int64_or_float(digits: str) -> int | float | None:
     if len(digits) <= 20 and -(2**63) <= (number := int(digits)) < 2**64:
         return number
     return _finite_or_none(digits)
-
-
-def _is_too_deep(frame: object) -> bool:
-    level: list[Any] = [frame]
-    for _ in range(MAX_DEPTH):
-        level = [
-            child
-            for value in level
-            for child in (value.values() if isinstance(value, dict) else value)
-            if isinstance(child, dict | list)
-        ]
-        if not level:
-            return False
-    return True

@@ -30,7 +30,7 @@ from acp_bridge.core.options import (
     SlashCommand,
 )
 from acp_bridge.gateway.dialects.openclaw.encode import Call
-from acp_bridge.gateway.dialects.openclaw.frames import as_list, as_object, as_text
+from acp_bridge.gateway.dialects.openclaw.frames import as_id, as_list, as_object, as_text
 from acp_bridge.gateway.scopes import ADMIN, WRITE
 from acp_bridge.ids import Json, SessionKey
 
@@ -173,7 +173,7 @@ def read_commands(payload: Json) -> tuple[SlashCommand, ...]:
 
 def row_to_event(key: object, row: Json) -> OptionsChanged | None:
     """What a session's row says of its settings; None if it is no whole row."""
-    session_key = as_text(key)
+    session_key = as_id(key)
     if session_key is None or as_text(row.get("model")) is None:
         return None
     return OptionsChanged(SessionKey(session_key), tuple(row.get(name) for name in _MARKED))

@@ -21,7 +21,7 @@ from acp_bridge.core.events import (
     ToolStarted,
     Unreadable,
 )
-from acp_bridge.gateway.dialects.openclaw.frames import Event, as_list, as_object, as_text
+from acp_bridge.gateway.dialects.openclaw.frames import Event, as_id, as_list, as_object, as_text
 from acp_bridge.ids import ApprovalId, Json, RunId, SessionKey, ToolCallId
 
 _FAILED = frozenset({"failed", "error", "denied", "blocked", "timeout"})
@@ -44,7 +44,7 @@ def agent_event(payload: Json) -> list[GatewayEvent]:
     read = _STREAMS.get(stream) if isinstance(stream, str) else None
     if read is None:
         return []
-    run_id = as_text(payload.get("runId"))
+    run_id = as_id(payload.get("runId"))
     if run_id is None:
         return [Unreadable("agent event without a run")]
     return read(RunId(run_id), as_object(payload.get("data")), payload)
@@ -55,7 +55,7 @@ def lifecycle_error(event: Event) -> tuple[RunId, str] | None:
     if event.name != "agent" or event.payload.get("stream") != "lifecycle":
         return None
     data = as_object(event.payload.get("data"))
-    run_id, error = as_text(event.payload.get("runId")), as_text(data.get("error"))
+    run_id, error = as_id(event.payload.get("runId")), as_text(data.get("error"))
     if data.get("phase") != "error" or not run_id or not error:
         return None
     return RunId(run_id), error
@@ -63,7 +63,7 @@ def lifecycle_error(event: Event) -> tuple[RunId, str] | None:
 
 def tool_event(run_id: RunId, data: Json, payload: Json) -> list[GatewayEvent]:
     """The stream ``tool``, sent to the connection that sent the prompt and to subscribers."""
-    call = as_text(data.get("toolCallId"))
+    call = as_id(data.get("toolCallId"))
     if call is None:
         return [Unreadable("tool event without a tool call")]
     tool_call_id = ToolCallId(call)
@@ -81,7 +81,7 @@ def tool_event(run_id: RunId, data: Json, payload: Json) -> list[GatewayEvent]:
 
 
 def _item(run_id: RunId, data: Json, payload: Json) -> list[GatewayEvent]:
-    call = as_text(data.get("toolCallId"))
+    call = as_id(data.get("toolCallId"))
     phase = as_text(data.get("phase"))
     if call is None or phase not in {"start", "update", "end"}:
         return []  # such as ``preamble``, which repeats text of the answer
@@ -101,7 +101,7 @@ def _item(run_id: RunId, data: Json, payload: Json) -> list[GatewayEvent]:
 
 
 def _command_output(run_id: RunId, data: Json, payload: Json) -> list[GatewayEvent]:
-    call = as_text(data.get("toolCallId"))
+    call = as_id(data.get("toolCallId"))
     if call is None:
         return []
     exit_code = data.get("exitCode")
@@ -149,11 +149,11 @@ def _plan_entry(step: object) -> Json | None:
 
 
 def _approval(run_id: RunId, data: Json, payload: Json) -> list[GatewayEvent]:
-    approval = as_text(data.get("approvalId"))
+    approval = as_id(data.get("approvalId"))
     if approval is None or data.get("phase") != "requested":
         return []
-    call = as_text(data.get("toolCallId"))
-    key = as_text(payload.get("sessionKey"))
+    call = as_id(data.get("toolCallId"))
+    key = as_id(payload.get("sessionKey"))
     return [
         PermissionAsked(
             approval_id=ApprovalId(approval),

@@ -73,6 +73,12 @@ def test_a_refused_or_unanswered_initialize_ends_the_connection() -> None:
         Played().tick(15)
 
 
+def test_what_does_not_know_initialize_speaks_another_protocol() -> None:
+    with pytest.raises(HandshakeRefused, match="does not know initialize") as caught:
+        Played().refuse("initialize", -32601, "no")
+    assert "--gateway-kind" in (caught.value.hint or "")
+
+
 def test_nothing_may_be_sent_before_the_hello() -> None:
     with pytest.raises(LocalProtocolError):
         Played().send(start())
@@ -101,7 +107,8 @@ def test_a_turn_is_sent_shown_and_ended() -> None:
     assert play.update(chunk("Hm", "agent_thought_chunk")) == [ev.ThoughtProgress(R1, "Hm", None)]
     assert play.update(chunk("hello", "user_message_chunk")) == []
     ended = play.answer("session/prompt", {"stopReason": "end_turn", "content": "Hi"})
-    assert ended == [ev.RunEnded(R1, ev.EndKind.FINISHED, stop_reason="end_turn")]
+    extras = {"content": "Hi"}
+    assert ended == [ev.RunEnded(R1, ev.EndKind.FINISHED, stop_reason="end_turn", extras=extras)]
     assert play.memory.stored[S1] == 1
 
 
@@ -119,7 +126,7 @@ def test_a_cancel_is_sent_until_the_turn_has_ended() -> None:
     play.send(cmd.AbortRun(R1, S1))
     play.tick()
     assert play.methods().count("session/cancel") == 2
-    ended = play.answer("session/prompt", {"stopReason": "cancelled", "content": "[cancelled]"})
+    ended = play.answer("session/prompt", {"stopReason": "cancelled", "sessionId": S1})
     assert ended == [ev.RunEnded(R1, ev.EndKind.ABORTED, stop_reason="cancelled")]
     play.tick()
     assert play.methods().count("session/cancel") == 2
@@ -142,7 +149,7 @@ def test_there_is_nothing_to_cancel_of_an_unknown_run_or_one_that_waits() -> Non
         (-32002, SessionBusy),
         (-32001, GatewayRefused),
         (-32602, InvalidParams),
-        (-32601, UnknownMethod),
+        (-32601, GatewayRefused),
         (-1, GatewayRefused),
     ],
 )
@@ -331,12 +338,14 @@ def test_calls_before_the_hello_are_unreadable() -> None:
 
 def test_a_session_is_made_for_an_agent_in_a_directory() -> None:
     play = Played().hello()
-    play.send(cmd.OpenSession("/work", "main", {"a": 1}), 1)
+    server = {"name": "files", "command": "/bin/files"}
+    play.send(cmd.OpenSession("/work", "main", (server,), {"_meta": {"a": 1}, "x": 2}), 1)
     assert play.request("session/new")["params"] == {
         "cwd": "/work",
-        "mcpServers": [],
+        "mcpServers": [server],
         "agentAlias": "main",
         "_meta": {"a": 1},
+        "x": 2,
     }
     play.answer("session/new", {})
     assert isinstance(play.results[1], GatewayRefused)

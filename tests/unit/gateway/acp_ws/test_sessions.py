@@ -6,9 +6,9 @@ import pytest
 
 from acp_bridge.core import commands as cmd
 from acp_bridge.core import events as ev
-from acp_bridge.core.transcript import SaidText, Transcript, UsedTool
+from acp_bridge.core.transcript import UNSEEN_FOR, SaidText, Transcript, UsedTool
 from acp_bridge.errors import GatewayRefused, GatewayTimeout, SessionBusy, SessionNotFound
-from acp_bridge.gateway.dialects.acp_ws.memory import PATIENCE, Memory
+from acp_bridge.gateway.dialects.acp_ws.memory import Memory, Process
 from acp_bridge.gateway.dialects.acp_ws.sessions import LOOKS
 from acp_bridge.ids import Json, SessionKey, ToolCallId
 from tests.support.acp_dialect import PLAIN, R1, R2, S1, ZEROCLAW, Played, chunk, start, stored
@@ -237,7 +237,7 @@ def test_a_run_is_given_up_when_the_gateways_own_patience_must_be_over() -> None
     play.send(cmd.ProbeRun(R1, S1))
     replayed(play)
     play.answer("session/close", {})
-    assert ev.RunReported(R1, ev.RunState.UNKNOWN) in play.tick(PATIENCE)
+    assert ev.RunReported(R1, ev.RunState.UNKNOWN) in play.tick(UNSEEN_FOR)
     assert play.memory.orphans == {}
     play.tick()
     assert play.methods().count("session/load") == 1
@@ -292,3 +292,73 @@ def test_a_lost_session_is_an_error_with_a_way_on() -> None:
     assert isinstance(refused, ev.RunRefused)
     assert isinstance(refused.error, SessionNotFound)
     assert "begin a new session" in (refused.error.hint or "")
+
+
+# --- a process that is gone -------------------------------------------------------------------
+
+FIRST, NEXT = Process(7, 3600), Process(8, 2)
+
+
+def crashed(text: str = "hello") -> Memory:
+    """What is known after a connection whose process is known."""
+    play = Played().hello().opened()
+    play.send(start(text))
+    play.memory.learned(FIRST, play.memory.connection)
+    return play.memory
+
+
+@pytest.mark.parametrize("after", [NEXT, Process(FIRST.pid, FIRST.uptime - 1)])
+def test_a_run_is_over_with_its_process_and_its_session_takes_prompts_again(after: Process) -> None:
+    play = Played(crashed(), generation=2).hello()
+    play.send(cmd.ProbeRun(R1, S1))
+    assert replayed(play) == [ev.RunReported(R1, ev.RunState.UNSEEN)]
+    play.answer("session/close", {})
+    play.memory.learned(after, play.memory.connection)
+    play.tick(0)
+    assert replayed(play) == [ev.RunReported(R1, ev.RunState.UNKNOWN)]
+    assert play.send(start("next", R2)) == [ev.RunAccepted(R2)]
+
+
+def test_what_the_process_had_stored_is_shown_all_the_same() -> None:
+    play = Played(crashed(), generation=2)
+    play.hello()
+    play.memory.learned(NEXT, play.memory.connection)
+    play.send(cmd.ProbeRun(R1, S1))
+    (report,) = replayed(play, stored("hello"), chunk("Hi"))
+    assert isinstance(report, ev.RunReported)
+    assert (report.state, report.snapshot) == (ev.RunState.FINISHED, "Hi")
+
+
+@pytest.mark.parametrize("after", [None, FIRST, Process(FIRST.pid, FIRST.uptime + 5)])
+def test_a_run_is_waited_for_as_long_as_its_process_may_be_there(after: Process | None) -> None:
+    play = Played(crashed(), generation=2).hello()
+    if after is not None:
+        play.memory.learned(after, play.memory.connection)
+    play.send(start("next", R2))
+    (refused,) = replayed(play)
+    assert isinstance(refused, ev.RunRefused)
+    assert isinstance(refused.error, SessionBusy)
+
+
+def test_a_process_that_is_told_of_too_late_says_nothing_of_the_next_connection() -> None:
+    memory = crashed()
+    play = Played(memory, generation=2).hello()
+    memory.learned(NEXT, play.memory.connection - 1)
+    assert not memory.is_gone(memory.orphans[S1])
+    play.memory.learned(NEXT, play.memory.connection)
+    assert memory.is_gone(memory.orphans[S1])
+
+
+def test_the_process_is_asked_for_once_it_matters() -> None:
+    asked: list[int] = []
+    play = Played(ask=lambda: asked.append(1)).hello().opened()
+    assert asked == []
+    play.send(start())
+    play.answer("session/prompt", {"stopReason": "end_turn"})
+    play.send(start("again", R2))
+    assert asked == [1]
+    Played(play.memory, generation=2, ask=lambda: asked.append(2)).hello()
+    assert asked == [1, 2]
+    plain = Played(ask=lambda: asked.append(3)).hello(PLAIN).opened()
+    plain.send(start())
+    assert asked == [1, 2]

@@ -162,8 +162,8 @@ def test_a_chat_event_that_means_nothing_is_counted() -> None:
         ({"runId": RUN, "status": "in_flight"}, ev.RunAccepted(RUN)),
         ({"runId": RUN}, ev.RunAccepted(RUN)),
         ({}, ev.RunAccepted(RUN)),
-        ({"runId": "run-0", "status": "in_flight"}, ev.RunDeferred(RUN, RunId("run-0"))),
-        ({"runId": "run-0", "status": "ok"}, ev.RunDeferred(RUN, RunId("run-0"))),
+        ({"runId": "run-0", "status": "in_flight"}, ev.RunDeferred(RUN)),
+        ({"runId": "run-0", "status": "ok"}, ev.RunDeferred(RUN)),
         ({"runId": RUN, "status": "ok"}, None),
         (
             {"ok": True, "aborted": False, "runIds": []},

@@ -9,16 +9,18 @@ import pytest
 
 from acp_bridge.errors import UnreadableFrame
 from acp_bridge.gateway.dialects.openclaw.frames import (
-    MAX_DEPTH,
     Event,
     Response,
     as_count,
+    as_id,
     as_list,
     as_object,
     as_text,
     read_frame,
     write_request,
 )
+from acp_bridge.ids import MAX_ID
+from acp_bridge.wire.bounds import MAX_DEPTH, MAX_VALUES
 
 
 def payload_of(text: str) -> Any:
@@ -90,6 +92,12 @@ def test_a_frame_that_could_not_be_written_again_is_not_read() -> None:
     assert len(payload_of(wide)) == 1000
 
 
+def test_a_frame_of_more_values_than_are_read_is_not_parsed() -> None:
+    wide = "[" + ",".join(["{}"] * (MAX_VALUES // 2)) + "]"
+    with pytest.raises(UnreadableFrame, match="too many values"):
+        payload_of(wide)
+
+
 def test_a_request_is_compact_utf8() -> None:
     assert write_request("1", "m", {"text": "é"}) == (
         '{"type":"req","id":"1","method":"m","params":{"text":"é"}}'.encode()
@@ -108,3 +116,9 @@ def test_looking_into_a_value_never_fails(value: Any) -> None:
     assert as_text(value) == ("x" if value == "x" else None)
     expected = {5: 5, 1.5: 1}.get(value) if type(value) in {int, float} else None
     assert as_count(value) == expected
+
+
+def test_an_id_may_be_as_long_as_the_limit_and_no_longer() -> None:
+    assert as_id("i" * MAX_ID) == "i" * MAX_ID
+    odd: list[Any] = ["i" * (MAX_ID + 1), "", 5, None, [], {}, 1e300, True]
+    assert [as_id(value) for value in odd] == [None] * len(odd)

@@ -1,0 +1,1 @@
+"""Tools of the checkout; none is installed."""
