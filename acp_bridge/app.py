@@ -22,7 +22,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from acp_bridge.bridge.outbox import LedgerOutbox
 from acp_bridge.bridge.service import Bridge, Surroundings
 from acp_bridge.bridge.timing import Deadlines
-from acp_bridge.config import Settings
+from acp_bridge.config import Settings, route_of
 from acp_bridge.core.sessions import CreationLimit, SessionOptions
 from acp_bridge.errors import GatewayError
 from acp_bridge.front.connection import Connection
@@ -231,6 +231,7 @@ async def _gateway_settings(settings: Settings) -> AsyncIterator[GatewaySettings
         kind=settings.gateway_kind,
         kind_source=settings.source("gateway_kind"),
         acp_credentials=target.acp_credentials,
+        route=route_of(settings, target.url, register_secret),
         token_via=settings.token_via,
     )
 

@@ -37,6 +37,7 @@
         ├── RunFailed                  kind: timeout, rate_limit, ... unknown   -32603
         └── OutcomeUnknown             lost and not found again                 -32603
 
+The ways in which a network fails are kinds of the gateway's, see ``gateway.network_errors``.
 Each class has a stable string ``code``, sent as ``error.data.code`` beside the JSON-RPC number;
 programs decide by it, never by the wording. The first line of a class's docstring is its default
 message. The gateway's own error, without secrets, goes into ``error.data.gateway``.

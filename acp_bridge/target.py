@@ -65,7 +65,7 @@ def find_target(
     else:
         place = openclaw_config.find(environ)
         source = place.url_source or source
-        url = check_url(place.url, source)
+        url = check_url(place.url, source, allow_insecure=settings.allow_insecure_ws)
     told = Credentials.from_options(
         token=settings.token,
         token_file=settings.token_file,
@@ -96,6 +96,7 @@ def _endpoint(settings: Settings, environ: Mapping[str, str], *, is_url_given: b
         config_dir=settings.config_dir,
         state_dir=settings.state_dir,
         environ=environ,
+        allow_insecure=settings.allow_insecure_ws,
     )
 
 

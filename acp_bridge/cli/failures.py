@@ -8,12 +8,13 @@ import sys
 from typing import Final
 
 from acp_bridge.errors import (
-    AuthenticationFailed,
     BridgeError,
     GatewayTimeout,
     GatewayUnreachable,
+    HandshakeRefused,
     UsageError,
 )
+from acp_bridge.gateway.network_errors import CertificateUntrusted, WrongProtocol
 from acp_bridge.logs import clean_text
 from ledger.errors import LedgerError, SchemaAhead, SchemaBehind
 
@@ -21,8 +22,8 @@ EXIT_CODES: Final = {
     0: "end of input, or the editor closed its side",
     1: "failure while running",
     2: "wrong option, variable or command",
-    3: "gateway not reachable at the start (--require-gateway)",
-    4: "gateway refused the credentials at the start (--require-gateway)",
+    3: "gateway not reachable, or not trusted, at the start (--require-gateway)",
+    4: "gateway refused the credentials or the connection at the start (--require-gateway)",
     5: "the ledger's schema is not the one this version knows",
     129: "ended by SIGHUP",
     130: "ended by SIGINT",
@@ -34,7 +35,9 @@ _CODE_OF: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (UsageError, 2),
     (GatewayUnreachable, 3),
     (GatewayTimeout, 3),
-    (AuthenticationFailed, 4),
+    (CertificateUntrusted, 3),
+    (WrongProtocol, 3),
+    (HandshakeRefused, 4),
     (SchemaAhead, 5),
     (SchemaBehind, 5),
     (KeyboardInterrupt, 130),

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from acp_bridge.cli.failures import tell
-from acp_bridge.config import load
+from acp_bridge.config import load, route_of
 from acp_bridge.logs import register_secret
 
 
@@ -54,6 +54,7 @@ def pair(
         config_dir=settings.config_dir,
         state_dir=settings.state_dir,
         environ=os.environ,
+        allow_insecure=settings.allow_insecure_ws,
     )
     given_code = (code or os.environ.get("ZEROCLAW_ACP_PAIRING_CODE", "")).strip() or None
     kept_token.pair_and_keep(
@@ -62,6 +63,7 @@ def pair(
         given_code,
         refused=kept_token.known_token(endpoint.token_path),
         learn=register_secret,
+        route=route_of(settings, endpoint.url, register_secret),
     )
     tell(f"Paired with {endpoint.url}; the token is kept in {endpoint.token_path}.")
     return 0

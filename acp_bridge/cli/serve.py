@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from acp_bridge import logs
 from acp_bridge.cli.failures import tell
@@ -81,6 +82,7 @@ def _guard_secrets(settings: Settings) -> None:
                 f"acp-bridge: warning: --{field} shows the {field} in process listings;"
                 f" use --{field}-file or ACP_BRIDGE_{field.upper()}"
             )
+    _guard_proxy(settings)
     for value in settings.unused_secrets:
         logs.register_secret(value)
     if settings.withheld is not None:
@@ -96,6 +98,17 @@ def _guard_secrets(settings: Settings) -> None:
         tell(
             "acp-bridge: warning: --ledger-url shows the password in process listings;"
             " use ACP_BRIDGE_LEDGER_URL, or a password file of PostgreSQL's"
+        )
+
+
+def _guard_proxy(settings: Settings) -> None:
+    if "@" not in settings.proxy:
+        return
+    logs.register_secret(urlsplit(settings.proxy).password or "")
+    if settings.source("proxy") == "--proxy":
+        tell(
+            "acp-bridge: warning: --proxy shows the password in process listings;"
+            " use ACP_BRIDGE_PROXY"
         )
 
 

@@ -2,6 +2,7 @@
 
 from acp_bridge.config.option import DEFAULT, Option
 from acp_bridge.config.options import OPTIONS, VERBOSE, VERBOSE_HELP
+from acp_bridge.config.routing import route_of
 from acp_bridge.config.settings import Settings, load, prepare_state_dir
 
 __all__ = [
@@ -13,4 +14,5 @@ __all__ = [
     "Settings",
     "load",
     "prepare_state_dir",
+    "route_of",
 ]

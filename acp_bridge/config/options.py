@@ -10,6 +10,7 @@ from typing import Final
 
 from acp_bridge.config import values
 from acp_bridge.config.credential_options import CREDENTIAL_OPTIONS
+from acp_bridge.config.network_options import NETWORK_OPTIONS
 from acp_bridge.config.option import ENV_PREFIX, Option
 
 OPTIONS: Final = (
@@ -90,6 +91,7 @@ OPTIONS: Final = (
         "Gateway",
         default="false",
     ),
+    *NETWORK_OPTIONS,
     *CREDENTIAL_OPTIONS,
     Option(
         "session",

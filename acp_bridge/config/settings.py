@@ -40,8 +40,8 @@ class Settings:
     ``"token"`` is set, and likewise for the password. ``config`` is the file with profiles that was
     read, ``profile`` the one that was named. ``withheld`` says which credential is kept from the
     gateway since it belongs to another one, if any is; ``unused_secrets`` are values that were
-    given and do not count. ``ledger_url`` may hold a password; it counts only if ``ledger`` is
-    ``"file"``.
+    given and do not count. ``ledger_url`` and ``proxy`` may hold a password; the former counts only
+    if ``ledger`` is ``"file"``.
     """
 
     gateway_url: str
@@ -52,6 +52,13 @@ class Settings:
     stall_timeout: float
     require_gateway: bool
     demo: bool
+    allow_insecure_ws: bool
+    ca_file: Path | None
+    tls_fingerprint: str | None
+    client_cert: Path | None
+    client_key: Path | None
+    proxy: str = field(repr=False)
+    header_file: Path | None
     token_file: Path | None
     token_command: tuple[str, ...] | None = field(repr=False)
     token: str | None = field(repr=False)

@@ -7,7 +7,9 @@ Each reader takes the text (never empty) and raises ``ValueError`` with a clause
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
+from urllib.parse import urlsplit
 
 LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
 PROVENANCE = ("off", "meta", "meta+receipt")
@@ -18,6 +20,9 @@ FOREIGN_TURNS = ("show", "hide")
 GATEWAY_KINDS = ("auto", "openclaw", "acp")
 KEYRING = ("token", "password")
 TOKEN_PLACES = ("header", "subprotocol", "query")
+PROXY_AUTO = "auto"
+PROXY_NONE = "none"
+PROXY_SCHEMES = ("http", "https", "socks5h", "socks5", "socks4a", "socks4")
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off"}
@@ -190,3 +195,31 @@ def path(text: str) -> Path:
         raise ValueError("begins with ~, but there is no home directory") from None
     except OSError:
         raise ValueError("is relative, but the working directory is gone") from None
+
+
+def fingerprint(text: str) -> str:
+    """A SHA-256 as 64 small hexadecimal digits; also with colons, and as ``openssl`` prints it."""
+    _, _, digits = text.strip().rpartition("=")
+    digits = re.sub(r"^sha-?256:|[\s:-]", "", digits, flags=re.IGNORECASE).lower()
+    if not re.fullmatch(r"[0-9a-f]{64}", digits):
+        raise ValueError("is no SHA-256 fingerprint, which has 64 hexadecimal digits")
+    return digits
+
+
+def proxy(text: str) -> str:
+    """``auto``, ``none`` or the URL of a proxy."""
+    text = line(text)
+    if text.lower() in (PROXY_AUTO, PROXY_NONE):
+        return text.lower()
+    try:
+        parts = urlsplit(text)
+        is_whole = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_whole = False
+    if not is_whole or parts.scheme not in PROXY_SCHEMES:
+        raise ValueError(f"is no URL of a proxy ({', '.join(PROXY_SCHEMES)})")
+    if parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise ValueError("has something behind its host and port")
+    if parts.username is not None and parts.password is None:
+        raise ValueError("has a user name without a password")
+    return text

@@ -19,7 +19,6 @@ from acp_bridge.errors import (
     ConfigError,
     CredentialsUnusable,
     GatewayError,
-    GatewayUnreachable,
     HandshakeRefused,
 )
 from acp_bridge.gateway import health
@@ -31,6 +30,7 @@ from acp_bridge.gateway.dialects.acp_ws.memory import Memory, Process
 from acp_bridge.gateway.dialects.openclaw.dialect import OpenClawDialect
 from acp_bridge.gateway.dialects.openclaw.opening import Opening
 from acp_bridge.gateway.first_pairing import FirstPairing
+from acp_bridge.gateway.network_errors import UpgradeRefused
 from acp_bridge.gateway.port import Dialect
 from acp_bridge.gateway.secret import AuthMaterial
 from acp_bridge.gateway.settings import GatewaySettings
@@ -189,8 +189,8 @@ class _AcpAttempt:
         return AcpDialect(self._opening, self._memory, now, self._ask)
 
     def _ask(self) -> None:
-        url, connection = self._settings.url, self._memory.connection
-        answer = begin(lambda: health.ask(url))
+        settings, connection = self._settings, self._memory.connection
+        answer = begin(lambda: health.ask(settings.url, settings.route))
         answer.add_done_callback(partial(self._learned, connection))
 
     def _learned(self, connection: int, answer: Future[Process | None]) -> None:
@@ -214,14 +214,14 @@ class _AcpAttempt:
         if status in (401, 403):
             return self._unauthorized(status)
         if status == 404:
-            return GatewayUnreachable(
+            return UpgradeRefused(
                 f"The gateway at {url} has nothing at this path (HTTP 404).",
                 hint="ZeroClaw's is /acp, behind its path_prefix if it has one:"
                 " ws://HOST:42617/acp",
                 data=error.data,
             )
         if status == 429:
-            return GatewayUnreachable(
+            return UpgradeRefused(
                 f"The gateway at {url} asks for fewer attempts (HTTP 429).",
                 hint="Wait; the bridge tries again by itself.",
                 data=error.data,

@@ -19,6 +19,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from acp_bridge.core.commands import Query, RunCommand
@@ -36,6 +37,7 @@ from acp_bridge.gateway import transport
 from acp_bridge.gateway.backoff import CAP, reconnect_delay
 from acp_bridge.gateway.dialing import Connect, Dialer
 from acp_bridge.gateway.link import TIMED_OUT, Link
+from acp_bridge.gateway.network_errors import CertificateUntrusted
 from acp_bridge.gateway.port import EventSink
 from acp_bridge.gateway.scopes import ADMIN, missing_scopes
 from acp_bridge.gateway.settings import GatewaySettings
@@ -67,6 +69,7 @@ to have been stopped."""
 class GatewayClient:
     """``gateway.port.Gateway`` over the network.
 
+    ``connect`` is the way of ``settings.route`` unless a test has one of its own.
     ``clock`` and ``sleep`` are the only time it knows, ``rng`` its only chance. ``wall_clock`` goes
     on while the machine sleeps, which ``clock`` need not do.
     """
@@ -79,10 +82,11 @@ class GatewayClient:
         wall_clock: Callable[[], float] = time.time,  # noqa: TID251 - the one that is passed in
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: Callable[[], float] = random.random,
-        connect: Connect = transport.connect,
+        connect: Connect | None = None,
     ) -> None:
         self._settings = settings
-        self._dialer = Dialer(settings, connect, sleep)
+        by_route = partial(transport.connect, route=settings.route)
+        self._dialer = Dialer(settings, connect or by_route, sleep)
         self._clock = clock
         self._wall_clock = wall_clock
         self._sleep = sleep
@@ -304,6 +308,8 @@ class GatewayClient:
         self._trouble = error
         is_ours = isinstance(error, CredentialsUnusable)
         what = "cannot be tried" if is_ours else "refused the connection"
+        if isinstance(error, CertificateUntrusted):
+            what = "is not trusted"
         self._warn_once(error.code, f"the gateway {what}", error)
         await self._notify()
         if self._refusals <= len(REFUSED_DELAYS):

@@ -30,13 +30,14 @@ def acp_endpoint(
     config_dir: Path | None,
     state_dir: Path,
     environ: Mapping[str, str],
+    allow_insecure: bool = False,
 ) -> Endpoint:
     """The gateway of the options: the URL that is given, else that of ZeroClaw's config, else the
     usual one. A URL that leads to the config's gateway has its token too. Raises ``ConfigError``;
     beside a given URL only a config that is named has to be in order."""
     directory = config_directory(config_dir, environ)
     if is_url_given:
-        checked = check_url(url, url_source)
+        checked = check_url(url, url_source, allow_insecure=allow_insecure)
         beside = _config_of(checked, directory, is_named=config_dir is not None)
         kept_in = directory if beside is not None else None
         kept = token_path(checked, config_dir=kept_in, state_dir=state_dir)
@@ -47,7 +48,8 @@ def acp_endpoint(
     config = read_config(directory)
     source = str(directory / "config.toml")
     kept = token_path(config.url, config_dir=directory, state_dir=state_dir)
-    return Endpoint(check_url(config.url, source), source, kept, config.wants_pairing)
+    checked = check_url(config.url, source, allow_insecure=allow_insecure)
+    return Endpoint(checked, source, kept, config.wants_pairing)
 
 
 def _config_of(url: str, directory: Path | None, *, is_named: bool) -> GatewayConfig | None:

@@ -31,9 +31,11 @@ class FirstPairing:
         # Only here: most bridges never pair, and their start must not pay for it.
         from acp_bridge.gateway.kept_token import pair_and_keep
 
-        learn = self._settings.acp_credentials.learn
+        learn, route = self._settings.acp_credentials.learn, self._settings.route
         try:
-            await begin(lambda: pair_and_keep(url, kept, None, refused=refused, learn=learn))
+            await begin(
+                lambda: pair_and_keep(url, kept, None, refused=refused, learn=learn, route=route)
+            )
         except BridgeError as error:
             # A code that is not taken is not tried again: five of them close pairing for a while.
             self._is_given_up = not isinstance(error, GatewayUnreachable | PairingRequired)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from acp_bridge.errors import ConfigError
 from acp_bridge.gateway import pairing, private_files
+from acp_bridge.gateway.route import DIRECT, Route
 from acp_bridge.gateway.secret import Secret
 from acp_bridge.gateway.secret_files import read_credential
 
@@ -25,12 +26,14 @@ def pair_and_keep(
     *,
     refused: Secret | None,
     learn: Callable[[str], None] = lambda _value: None,
+    route: Route = DIRECT,
 ) -> Secret:
     """Exchange ``code`` for a token and write it to ``path``.
 
     Without a code the gateway is asked for the one that it shows to its first client; if another
     process was that meanwhile, its token is taken: one that is there and not the ``refused`` one.
-    ``learn`` is told each secret, for the log to keep it out. Blocks for two requests of
+    ``learn`` is told each secret, for the log to keep it out; ``route`` holds as for the WebSocket.
+    Blocks for two requests of
     ``pairing.TIMEOUT`` seconds at most, and while another process pairs.
 
     Raises ``ConfigError`` if the token cannot be kept, with no code spent, and as ``pairing`` does.
@@ -41,9 +44,9 @@ def pair_and_keep(
             if known is not None and known != refused:
                 learn(known.reveal())
                 return known
-            code = pairing.open_code(url)
+            code = pairing.open_code(url, route)
         learn(code)
-        token = pairing.pair(url, code)
+        token = pairing.pair(url, code, route)
         learn(token.reveal())
         try:
             private_files.replace(path, f"{token.reveal()}\n".encode())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import ipaddress
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from acp_bridge.errors import ConfigError
+from acp_bridge.gateway.addresses import is_loopback_host, is_near_host
 from acp_bridge.gateway.credentials import Credentials
+from acp_bridge.gateway.route import DIRECT, Route
 
 DEFAULT_PORT = 18789
 """The port of an OpenClaw gateway unless it is configured otherwise."""
@@ -32,6 +33,8 @@ class GatewaySettings(NamedTuple):
     kind_source: str = "default"
     acp_credentials: Credentials = Credentials()
     """Those for a gateway that speaks ACP."""
+    route: Route = DIRECT
+    """How it is reached."""
     token_via: str = "header"  # noqa: S105 - a place for one
     """Where the token goes at the upgrade then: ``header``, ``subprotocol`` or ``query``."""
 
@@ -41,14 +44,15 @@ def is_loopback(url: str) -> bool:
 
     127.0.0.0/8, ::1 and ``localhost``; no name is looked up.
     """
-    return _is_loopback_host(urlsplit(url).hostname or "")
+    return is_loopback_host(urlsplit(url).hostname or "")
 
 
-def check_url(url: str, source: str) -> str:
+def check_url(url: str, source: str, *, allow_insecure: bool = False) -> str:
     """The URL without surrounding blanks, if it may be used; ``source`` says where it came from.
 
-    Raises ``ConfigError``: only ``ws`` and ``wss`` are allowed, no credentials inside, and plain
-    ``ws`` to loopback alone, since the token and all that is said would travel in clear text.
+    Raises ``ConfigError``: only ``ws`` and ``wss`` are allowed, no credentials inside, and unless
+    ``allow_insecure`` plain ``ws`` only to hosts that are near (see ``gateway.addresses``), since
+    the token and all that is said would travel in clear text.
     """
     url = url.strip()
     where = f"{url!r} ({source})"
@@ -73,7 +77,7 @@ def check_url(url: str, source: str) -> str:
         raise ConfigError(f"The gateway URL {where} names port 0.")
     if parts.fragment:
         raise ConfigError(f"The gateway URL {where} has a fragment (#…), which means nothing here.")
-    if parts.scheme == "ws" and not _is_loopback_host(host):
+    if parts.scheme == "ws" and not is_near_host(host) and not allow_insecure:
         raise _clear_text(parts, host, port, where)
     return url
 
@@ -103,13 +107,8 @@ def _clear_text(parts: SplitResult, host: str, port: int | None, where: str) -> 
                 f"  and then ws://127.0.0.1:{DEFAULT_PORT}",
                 f"  tailscale serve --bg {port}  on the gateway's machine, and then its"
                 " wss://….ts.net address",
+                "Plain ws:// is for this machine, private addresses, .local and .ts.net;"
+                " --allow-insecure-ws lifts that.",
             )
         ),
     )
-
-
-def _is_loopback_host(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -5,16 +5,29 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as websocket_connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.exceptions import (
+    ConnectionClosed,
+    InvalidProxy,
+    InvalidProxyStatus,
+    InvalidStatus,
+    NegotiationError,
+    ProxyError,
+    WebSocketException,
+)
 from websockets.typing import Subprotocol
 
-from acp_bridge.errors import GatewayError, GatewayUnreachable, HandshakeRefused
-from acp_bridge.gateway.settings import DEFAULT_PORT, is_loopback
+from acp_bridge.errors import GatewayError
+from acp_bridge.gateway import mistakes
+from acp_bridge.gateway.headers import Headers, extra_headers
+from acp_bridge.gateway.network_errors import wrong_protocol
+from acp_bridge.gateway.proxies import Proxy, not_a_proxy, proxy_for
+from acp_bridge.gateway.route import DIRECT, Route
 
 MAX_FRAME = 64 * 1024 * 1024
 """Bytes of a received frame. Each delta repeats the whole answer, and a transcript comes in one
@@ -27,6 +40,15 @@ _library_log.setLevel(logging.INFO)  # below it, the library logs whole frames, 
 
 ABNORMAL = 1006
 """The close code of a connection that ended without one."""
+
+FAILURES: Final = (WebSocketException, OSError, EOFError, UnicodeError)
+"""All that an attempt to connect can end with; the last for names that cannot be one."""
+_NO_TLS: Final = {
+    "WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST",
+    "UNEXPECTED_MESSAGE", "BAD_RECORD_TYPE",
+}  # fmt: skip
+"""What OpenSSL calls it when the peer's first bytes are none of TLS."""
+_CUT: Final = (ssl.SSLEOFError, ConnectionResetError, BrokenPipeError, EOFError)
 
 
 class TransportClosed(Exception):
@@ -80,6 +102,17 @@ class _DirectConnect(websocket_connect):
         return exc
 
 
+class _TellingConnection(ClientConnection):
+    """Keeps why TLS ended the connection: in TLS 1.3 a missing client certificate is refused only
+    after the handshake, where the library forgets the reason."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        failure = self.protocol.handshake_exc
+        if failure is not None and isinstance(exc, ssl.SSLError):
+            failure.__cause__ = exc
+
+
 class WebSocketTransport:
     """A ``Transport`` over one WebSocket."""
 
@@ -118,47 +151,132 @@ class WebSocketTransport:
             self._connection.transport.abort()
 
 
-async def connect(url: str, upgrade: Upgrade = PLAIN) -> WebSocketTransport:
-    """Open a connection. Messages name ``url`` alone, and nothing of ``upgrade``.
+async def connect(url: str, upgrade: Upgrade = PLAIN, route: Route = DIRECT) -> WebSocketTransport:
+    """Open a connection by ``route``. Messages name ``url`` alone, and nothing of ``upgrade``.
 
-    Raises ``GatewayUnreachable``, or ``HandshakeRefused`` when the gateway answers the upgrade
-    with 401 or 403. No Origin is sent: the gateway refuses unknown ones. Loopback is never reached
-    through a proxy.
+    Nothing is sent before the certificate was accepted. No Origin is sent: the gateway refuses
+    unknown ones. Loopback is never reached through a proxy.
+
+    Raises ``CredentialsUnusable`` for a file of ``route`` that cannot be used, else the
+    ``GatewayError`` of ``gateway.network_errors`` that fits.
     """
+    headers = (*upgrade.headers, *extra_headers(route, upgrade.headers))
+    proxy = proxy_for(url, route)
+    secured = _secured(url, proxy, route)
     try:
-        connection = await _DirectConnect(
-            _with_query(url, upgrade.query),
-            additional_headers=list(upgrade.headers),
-            subprotocols=[Subprotocol(name) for name in upgrade.subprotocols] or None,
-            open_timeout=OPEN_TIMEOUT,
-            close_timeout=CLOSE_TIMEOUT,
-            ping_interval=upgrade.ping_interval,
-            ping_timeout=upgrade.ping_interval,
-            max_size=MAX_FRAME,
-            compression=None,
-            logger=_library_log,
-            proxy=None if is_loopback(url) else True,
-        )
-    except InvalidStatus as error:
-        raise _refused_upgrade(url, error) from None
-    except (ssl.SSLEOFError, ConnectionResetError, BrokenPipeError, asyncio.IncompleteReadError):
-        raise _closed_unanswered(url) from None
-    except ssl.SSLError as error:
-        reason = getattr(error, "verify_message", None) or error.reason or "handshake failed"
-        raise _unreachable(
-            url, f"its TLS certificate or handshake is not accepted: {reason}"
-        ) from None
-    except TimeoutError:
-        raise _unreachable(url, "it did not answer in time") from None
-    except WebSocketException as error:
-        if isinstance(error.__cause__, EOFError | ConnectionError):
-            raise _closed_unanswered(url) from None
-        raise _unreachable(url, f"it does not speak WebSocket: {error}") from None
-    except OSError as error:
-        raise _unreachable(url, _os_reason(error)) from None
-    except ImportError as error:  # a SOCKS proxy in the environment needs an extra package
-        raise _unreachable(url, f"the proxy cannot be used: {error}") from None
+        connection = await _open(url, upgrade, headers, secured, proxy)
+    except (*FAILURES, ImportError) as error:
+        raise await _explained(error, url, route, proxy) from None
     return WebSocketTransport(connection, upgrade.max_frame)
+
+
+async def _open(
+    url: str,
+    upgrade: Upgrade,
+    headers: Headers,
+    secured: Mapping[str, Any],
+    proxy: Proxy | None,
+) -> ClientConnection:
+    return await _DirectConnect(
+        _with_query(url, upgrade.query),
+        additional_headers=list(headers),
+        subprotocols=[Subprotocol(name) for name in upgrade.subprotocols] or None,
+        open_timeout=OPEN_TIMEOUT,
+        close_timeout=CLOSE_TIMEOUT,
+        ping_interval=upgrade.ping_interval,
+        ping_timeout=upgrade.ping_interval,
+        max_size=MAX_FRAME,
+        compression=None,
+        logger=_library_log,
+        create_connection=_TellingConnection,
+        proxy=proxy.url if proxy is not None else None,
+        **secured,
+    )
+
+
+def _secured(url: str, proxy: Proxy | None, route: Route) -> dict[str, Any]:
+    """The TLS of the connection, where it has any; the certificates are loaded only then."""
+    is_secure = urlsplit(url).scheme == "wss"
+    is_proxy_secure = proxy is not None and proxy.scheme == "https"
+    if not is_secure and not is_proxy_secure:
+        return {}
+    from acp_bridge.gateway import tls
+
+    secured = {"ssl": tls.client_context(route)} if is_secure else {}
+    return {**secured, "proxy_ssl": tls.trusting_context(route)} if is_proxy_secure else secured
+
+
+async def _explained(error: Exception, url: str, route: Route, proxy: Proxy | None) -> GatewayError:
+    if proxy is not None and isinstance(error, InvalidProxy | ProxyError | ImportError):
+        return _of_proxy(error, url, proxy)
+    if isinstance(error, WebSocketException):
+        return _of_websocket(error, url)
+    if isinstance(error, TimeoutError):
+        return mistakes.timed_out(url, proxy, OPEN_TIMEOUT)
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+        return await _of_tls(error, url, route, proxy)
+    if isinstance(error, _CUT):
+        return mistakes.closed_unanswered(url)
+    return mistakes.of_network(url, error, proxy)
+
+
+def _of_websocket(error: WebSocketException, url: str) -> GatewayError:
+    cause = error.__cause__
+    if isinstance(error, InvalidStatus):
+        headers = error.response.headers
+        return mistakes.upgrade_refused(
+            url, error.response.status_code, headers.get("Retry-After", "")
+        )
+    if isinstance(error, NegotiationError):
+        return wrong_protocol(url, "the subprotocol that was asked for")
+    if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
+        return mistakes.tls_failed(url, cause.reason or "")
+    if isinstance(cause, EOFError | ConnectionError | ssl.SSLEOFError):
+        return mistakes.closed_unanswered(url)
+    return mistakes.not_websocket(url, str(error))
+
+
+def _of_proxy(error: Exception, url: str, proxy: Proxy) -> GatewayError:
+    if isinstance(error, InvalidProxyStatus):
+        return mistakes.proxy_refused(url, proxy, error.response.status_code)
+    if isinstance(error, InvalidProxy):
+        return not_a_proxy(proxy, url)  # its text quotes the URL, password and all
+    if isinstance(error, ImportError):
+        return mistakes.proxy_needs_extra(url, proxy)
+    return mistakes.proxy_broken(url, proxy, str(error.__cause__ or ""))
+
+
+async def _of_tls(error: ssl.SSLError, url: str, route: Route, proxy: Proxy | None) -> GatewayError:
+    from acp_bridge.gateway import distrust, tls
+
+    if isinstance(error, tls.OtherCertificate):
+        return distrust.wrong_pin(url, error, route)
+    is_of_certificate = isinstance(error, ssl.SSLCertVerificationError)
+    is_proxy_secure = proxy is not None and proxy.scheme == "https"
+    shown = None
+    if is_of_certificate or is_proxy_secure:
+        shown = await _certificate(url, proxy, route)
+    if proxy is not None and is_proxy_secure and shown is None:
+        return mistakes.proxy_broken(url, proxy, "TLS with the proxy itself failed")
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return distrust.untrusted(url, error, shown, route)
+    if error.reason in _NO_TLS:
+        return mistakes.no_tls(url)
+    return mistakes.tls_failed(url, error.reason or "unknown reason")
+
+
+async def _certificate(url: str, proxy: Proxy | None, route: Route) -> bytes | None:
+    """What the gateway shows, by a connection of its own that ends within the handshake."""
+    from acp_bridge.gateway import tls
+
+    secured = {**_secured(url, proxy, route), "ssl": tls.curious_context()}
+    try:
+        await _open(url, PLAIN, (), secured, proxy)
+    except tls.OtherCertificate as seen:
+        return seen.der
+    except FAILURES:
+        pass  # the first failure is the one to tell
+    return None
 
 
 def _with_query(url: str, query: str) -> str:
@@ -170,52 +288,3 @@ def _with_query(url: str, query: str) -> str:
 def _closed(closed: ConnectionClosed) -> TransportClosed:
     close = closed.rcvd or closed.sent
     return TransportClosed(close.code, close.reason) if close else TransportClosed(ABNORMAL, "")
-
-
-def _unreachable(url: str, reason: str) -> GatewayUnreachable:
-    return GatewayUnreachable(
-        f"The gateway at {url} cannot be reached: {reason}.", hint=_where_to_look(url)
-    )
-
-
-def _closed_unanswered(url: str) -> GatewayUnreachable:
-    return GatewayUnreachable(
-        f"The gateway at {url} cannot be reached: something accepts the connection there and closes"
-        " it without an answer.",
-        hint="That is what a tunnel or a proxy does when the gateway behind it is not running:"
-        " start the gateway where it leads to, or check where that is.",
-    )
-
-
-def _where_to_look(url: str) -> str:
-    parts = urlsplit(url)
-    if not is_loopback(url):
-        return "Check the address, the network and whether the gateway runs there."
-    port = parts.port or (443 if parts.scheme == "wss" else 80)
-    return (
-        "Start the gateway on this machine; or, if it runs on another one, open a tunnel:"
-        f" ssh -N -L {port}:127.0.0.1:{DEFAULT_PORT} USER@HOST"
-    )
-
-
-def _os_reason(error: OSError) -> str:
-    """Without the address: several addresses of one host give one long text otherwise."""
-    if isinstance(error, ConnectionRefusedError) or "refused" in str(error).lower():
-        return "nothing listens there"
-    return error.strerror or str(error) or type(error).__name__
-
-
-def _refused_upgrade(url: str, error: InvalidStatus) -> GatewayError:
-    status = error.response.status_code
-    if status in {401, 403}:
-        return HandshakeRefused(
-            f"The gateway at {url} refused the connection with HTTP {status}.",
-            hint="If it is reached through a proxy, list that in gateway.trustedProxies.",
-            data={"httpStatus": status},
-        )
-    unreachable = _unreachable(url, f"it answered with HTTP {status}")
-    unreachable.data["httpStatus"] = status
-    seconds = error.response.headers.get("Retry-After", "")
-    if seconds.isascii() and seconds.isdecimal():
-        unreachable.data["retryAfterMs"] = int(seconds[:6]) * 1000
-    return unreachable

@@ -46,7 +46,13 @@ BUSY: Final = scaled(1.0)
 """Seconds of the wall that a busy machine takes."""
 RACE: Final = scaled(0.3)
 """Seconds of the wall in which a cancel and an end may cross on a busy machine."""
-_NEVER_SENT: Final = {"gateway_unreachable", "link_lost", "gateway_timeout", "too_large"}
+_NEVER_SENT: Final = {
+    "gateway_unreachable",
+    "connect_timeout",
+    "link_lost",
+    "gateway_timeout",
+    "too_large",
+}
 
 
 class Finding(NamedTuple):

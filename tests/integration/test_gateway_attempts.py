@@ -386,7 +386,7 @@ async def test_a_port_where_nothing_listens_is_told_so() -> None:
 
 @pytest.mark.parametrize(
     ("scheme", "words"),
-    [("ws", "does not speak WebSocket"), ("wss", "TLS certificate or handshake")],
+    [("ws", "does not speak WebSocket"), ("wss", "speaks no TLS")],
 )
 async def test_a_server_of_another_kind_is_told_so(scheme: str, words: str) -> None:
     async def mumble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -93,8 +93,9 @@ async def test_what_comes_before_the_hello_belongs_to_no_generation(
     gateway: WireGateway, rig: ClientRig
 ) -> None:
     connection = await gateway.accepted()
+    request = await connection.challenge()
     await connection.send("not json")
-    await connection.accept()
+    await connection.answer(request, hello())
     await rig.next(LinkUp)
     assert len(rig.events) == 1
 

@@ -15,7 +15,6 @@ from acp_bridge.gateway.credentials import Credentials
 from acp_bridge.gateway.dialing import Connect
 from acp_bridge.gateway.link import TICK
 from acp_bridge.gateway.settings import GatewaySettings
-from acp_bridge.gateway.transport import connect as real_connect
 from acp_bridge.ids import NOTHING
 from tests.support.clock import HandClock
 from tests.support.waits import WAIT
@@ -29,7 +28,7 @@ CHANCE = 0.1
 class ClientRig:
     """A client, its clock and what reached its sink."""
 
-    def __init__(self, settings: GatewaySettings, connect: Connect) -> None:
+    def __init__(self, settings: GatewaySettings, connect: Connect | None) -> None:
         self.clock = HandClock()
         self.slept = 0.0
         """Seconds that only the wall clock has counted."""
@@ -117,7 +116,7 @@ async def client_rig(
     state_dir: Path,
     *,
     scopes: tuple[str, ...] | None = None,
-    connect: Connect = real_connect,
+    connect: Connect | None = None,
     settings: Mapping[str, Any] = NOTHING,
     **options: Any,
 ) -> AsyncIterator[ClientRig]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -20,10 +21,13 @@ class PairingServer(HTTPServer):
     prefix = ""
     status: int | None = None
     answer: dict[str, Any] | None = None
+    scheme = "ws"
+    header: str | None = None
+    """What the last request had for ``X-Extra``."""
 
     @property
     def url(self) -> str:
-        return f"ws://127.0.0.1:{self.server_port}{self.prefix}/acp"
+        return f"{self.scheme}://127.0.0.1:{self.server_port}{self.prefix}/acp"
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -45,6 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         server = self.server
+        server.header = self.headers.get("X-Extra")
         if server.status is not None:
             self._say(server.status, server.answer or {})
         elif self.path != f"{server.prefix}/pair":
@@ -55,6 +60,10 @@ class _Handler(BaseHTTPRequestHandler):
             server.code = None
             answer = {"paired": True, "persisted": True, "token": server.token}
             self._say(200, server.answer if server.answer is not None else answer)
+
+    def handle(self) -> None:
+        with contextlib.suppress(OSError):  # a client that does not trust us leaves
+            super().handle()
 
     def log_message(self, *_: Any) -> None:
         return
@@ -70,8 +79,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def pairing_server() -> Iterator[PairingServer]:
+def pairing_server(context: ssl.SSLContext | None = None) -> Iterator[PairingServer]:
     with PairingServer(("127.0.0.1", 0), _Handler) as server:
+        if context is not None:
+            server.scheme = "wss"
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
 from typing import Any
@@ -104,17 +105,20 @@ class WireConnection:
 class WireGateway:
     """Hands the connections out in order. Each must be asked for with :meth:`accepted`."""
 
-    def __init__(self) -> None:
+    def __init__(self, scheme: str = "ws") -> None:
         self.port = 0
+        self._scheme = scheme
         self.upgrades = 0
         """Upgrade requests seen."""
         self.upgrade: Callable[[Request], Response | None] = lambda _: None
         """Answers an upgrade request itself, if it gives a response."""
+        self.on_open: bytes | None = None
+        """Said first over each connection."""
         self._waiting: asyncio.Queue[WireConnection] = asyncio.Queue()
 
     @property
     def url(self) -> str:
-        return f"ws://127.0.0.1:{self.port}"
+        return f"{self._scheme}://127.0.0.1:{self.port}"
 
     async def accepted(self) -> WireConnection:
         """The next connection."""
@@ -131,6 +135,8 @@ class WireGateway:
         return self.upgrade(request)
 
     async def handle(self, socket: ServerConnection) -> None:
+        if self.on_open is not None:
+            await socket.send(self.on_open)
         self._waiting.put_nowait(WireConnection(socket))
         await socket.wait_closed()
 
@@ -141,9 +147,9 @@ def http(status: int, **headers: str) -> Response:
 
 
 @contextlib.asynccontextmanager
-async def wire_gateway() -> AsyncIterator[WireGateway]:
-    """A gateway on a free port of loopback."""
-    gateway = WireGateway()
+async def wire_gateway(context: ssl.SSLContext | None = None) -> AsyncIterator[WireGateway]:
+    """A gateway on a free port of loopback; with a ``context`` it speaks TLS."""
+    gateway = WireGateway("wss" if context else "ws")
     server = await serve(
         gateway.handle,
         "127.0.0.1",
@@ -153,6 +159,7 @@ async def wire_gateway() -> AsyncIterator[WireGateway]:
         max_size=None,
         ping_interval=None,
         close_timeout=0.2,
+        ssl=context,
     )
     gateway.port = next(iter(server.sockets)).getsockname()[1]
     try:

@@ -8,6 +8,7 @@ import pytest
 
 from acp_bridge import errors
 from acp_bridge.cli.failures import EXIT_CODES, exit_code, report
+from acp_bridge.gateway.network_errors import CertificateUntrusted, WrongProtocol
 from ledger.errors import SchemaAhead, SchemaBehind
 
 
@@ -20,7 +21,10 @@ from ledger.errors import SchemaAhead, SchemaBehind
         (errors.GatewayTimeout(), 3),
         (errors.AuthenticationFailed(), 4),
         (errors.PairingRequired(), 4),
-        (errors.VersionMismatch(), 1),
+        (errors.HandshakeRefused(), 4),
+        (errors.VersionMismatch(), 4),
+        (CertificateUntrusted(), 3),
+        (WrongProtocol(), 3),
         (SchemaAhead(), 5),
         (SchemaBehind(), 5),
         (KeyboardInterrupt(), 130),

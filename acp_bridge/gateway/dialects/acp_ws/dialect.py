@@ -61,6 +61,7 @@ from acp_bridge.gateway.dialects.acp_ws.refusals import (
 )
 from acp_bridge.gateway.dialects.acp_ws.sessions import Seats
 from acp_bridge.gateway.dialects.acp_ws.updates import RunUpdates, mended_plan, mended_tool
+from acp_bridge.gateway.network_errors import wrong_protocol
 from acp_bridge.ids import MAX_ID, Json, SessionKey
 from acp_bridge.wire import jsonrpc
 from acp_bridge.wire.content import text_block
@@ -201,6 +202,8 @@ class AcpDialect:
                 self._answered(message_id, result, error)
             case jsonrpc.BareId(message_id):
                 self._answered(message_id, {}, None)
+            case jsonrpc.Broken() if self.hello is None:
+                raise wrong_protocol(self.opening.url, "ACP")
             case jsonrpc.Broken(error):
                 self._outgoing.emit(Unreadable(error.message))
             case _ if self.hello is None:

@@ -75,6 +75,7 @@ from acp_bridge.gateway.dialects.openclaw.queries import (
     query_to_call,
 )
 from acp_bridge.gateway.dialects.openclaw.refusals import handshake_refusal, request_refusal
+from acp_bridge.gateway.network_errors import wrong_protocol
 from acp_bridge.gateway.requests import Requests
 from acp_bridge.gateway.scopes import APPROVALS
 from acp_bridge.ids import Json, RunId
@@ -145,6 +146,8 @@ class OpenClawDialect:
         try:
             frame = read_frame(text)
         except UnreadableFrame as error:
+            if not self._has_challenge:
+                raise wrong_protocol(self.opening.url, "OpenClaw's protocol") from None
             return [(None, Unreadable(error.message))]
         if isinstance(frame, Response):
             return self._response(frame, now)
