@@ -126,16 +126,20 @@ class Prompting:
 
     def cancel(self, session_id: SessionId) -> None:
         """End the session's live turn as cancelled; silent when there is none."""
-        turn = self.turns.live(session_id)
-        if turn is not None:
+        if (turn := self.turns.live(session_id)) is not None:
             self.carry_out(turn, turn.cancel())
 
     def leave(self, session_id: SessionId) -> None:
         """The editor closes the session: its turn is cancelled, but for one that another process
         began and may still wait for."""
-        turn = self.turns.live(session_id)
-        if turn is not None:
+        if (turn := self.turns.live(session_id)) is not None:
             self._leave(turn, detach=False)
+
+    def forget(self, session_id: SessionId) -> None:
+        """The session is closed: other clients' turns in it are shown and recorded no more."""
+        for turn in self.turns:
+            if turn.is_foreign and turn.session_id == session_id:
+                self.carry_out(turn, [fx.Disarm(), fx.Release(turn.run_id)])
 
     def _leave(self, turn: Turn, *, detach: bool) -> None:
         self.carry_out(turn, turn.detach() if detach or turn.is_reattached else turn.cancel())
@@ -192,8 +196,7 @@ class Prompting:
             self.carry_out(turn, turn.outage())
 
     def _stalled(self, run_id: RunId) -> None:
-        turn = self.turns.by_run(run_id)
-        if turn is not None:
+        if (turn := self.turns.by_run(run_id)) is not None:
             self.carry_out(turn, turn.stalled())
 
     def run_event(self, event: ev.RunEvent) -> None:
@@ -389,8 +392,7 @@ class Prompting:
     def _release(self, turn: Turn) -> None:
         self._stalls.forget(turn.run_id)
         self._approvals.release(turn)
-        following = self.turns.release(turn)
-        if following is not None:
+        if (following := self.turns.release(turn)) is not None:
             self.carry_out(following, following.grant_slot())
 
 

@@ -319,9 +319,7 @@ async def test_a_prompt_into_a_session_opened_offline_waits_as_long_as_for_a_los
         assert OUTAGE_OVER in talk.text(session)
 
 
-async def test_a_prompt_into_a_session_opened_offline_fails_at_once_if_it_is_refused() -> (
-    None
-):
+async def test_a_prompt_into_a_session_opened_offline_fails_at_once_if_it_is_refused() -> None:
     async with conversation() as talk:
         session, ledger = await talk.session(), talk.ledger
     async with conversation(ledger=ledger, link=False) as talk:
