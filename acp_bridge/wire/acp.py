@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from acp_bridge.errors import InvalidParams
 from acp_bridge.ids import NOTHING, Json, SessionId
+from acp_bridge.wire.content import well_formed
 
 PROTOCOL_VERSION = 1
 """The one version of ACP that the bridge speaks."""
@@ -134,15 +135,15 @@ def read_prompt(params: Any) -> Prompt:
 def read_set_mode(params: Any) -> SetMode:
     """``session/set_mode``. Raises ``InvalidParams`` unless both members are strings."""
     params = read_params(params)
-    return SetMode(read_session_id(params), _string(params, "modeId"))
+    return SetMode(read_session_id(params), _id(params, "modeId"))
 
 
 def read_set_option(params: Any) -> SetOption:
     """``session/set_config_option``. Raises ``InvalidParams`` unless all members are strings: no
     option of ours is a boolean."""
     params = read_params(params)
-    config_id = _string(params, "configId")
-    return SetOption(read_session_id(params), config_id, _string(params, "value"))
+    config_id = _id(params, "configId")
+    return SetOption(read_session_id(params), config_id, _id(params, "value"))
 
 
 def read_method_id(params: Any) -> str:
@@ -151,8 +152,9 @@ def read_method_id(params: Any) -> str:
 
 
 def read_session_id(params: Any) -> SessionId:
-    """The ``sessionId`` of any method. Raises ``InvalidParams`` unless it is a string."""
-    return SessionId(_string(read_params(params), "sessionId"))
+    """The ``sessionId`` of any method. Raises ``InvalidParams`` unless it is a string that can be
+    sent."""
+    return SessionId(_id(read_params(params), "sessionId"))
 
 
 def _agent(params: Json) -> str | None:
@@ -184,6 +186,15 @@ def _string(params: Json, name: str) -> str:
     value = params.get(name)
     if not isinstance(value, str):
         raise _invalid(name, "must be a string" if name in params else "is missing")
+    return value
+
+
+def _id(params: Json, name: str) -> str:
+    """What names something elsewhere: UTF-8 cannot hold half a surrogate pair, and with another
+    character in its place it would name something else."""
+    value = _string(params, name)
+    if well_formed(value) != value:
+        raise _invalid(name, "must be well-formed Unicode, without half a surrogate pair")
     return value
 
 

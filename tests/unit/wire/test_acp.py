@@ -12,6 +12,7 @@ from acp_bridge.wire.acp import (
     Prompt,
     negotiate_version,
     read_new_session,
+    read_opened_session,
     read_params,
     read_prompt,
     read_session_id,
@@ -148,3 +149,22 @@ def test_a_choice_is_read_and_what_is_no_text_refused_by_name() -> None:
     with pytest.raises(InvalidParams) as refused:
         read_set_mode({"sessionId": "s"})
     assert refused.value.data["field"] == "modeId"
+
+
+@pytest.mark.parametrize(
+    ("read", "field"),
+    [
+        (read_session_id, "sessionId"),
+        (read_opened_session, "sessionId"),
+        (read_prompt, "sessionId"),
+        (read_set_mode, "modeId"),
+        (read_set_option, "configId"),
+        (read_set_option, "value"),
+    ],
+)
+def test_an_id_with_half_a_surrogate_pair_is_refused_by_name(read: Any, field: str) -> None:
+    good = {"sessionId": "s \U0001f600", "cwd": "/w", "prompt": [], "modeId": "m"}
+    good |= {"configId": "c", "value": "v"}
+    read(good)
+    with pytest.raises(InvalidParams, match=f"{field} must be well-formed"):
+        read({**good, field: "a\ud800b"})
