@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from acp_bridge.bounded import BoundedLedger
 from acp_bridge.config import Settings
 from acp_bridge.logs import without_secrets
 from ledger import (
@@ -240,9 +241,10 @@ def ledger_of(settings: Settings, *, host: str) -> LazyLedger:
         if settings.ledger == "memory":
             return MemoryLedger(limits, redact=without_secrets)
         url = settings.ledger_url
-        return open_ledger(
+        opened = open_ledger(
             url, limits=limits, host=host, lock_timeout=LOCK_TIMEOUT, redact=without_secrets
         )
+        return BoundedLedger(opened) if url.startswith("postgresql") else opened
 
     return LazyLedger(opener, limits)
 

@@ -35,6 +35,13 @@ _SECRETS = ("password", "sslpassword")
 """Options of a URL that must not be shown."""
 
 _CONNECT_SECONDS = 5
+_KEEPALIVE = {
+    "keepalives_idle": 5,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 15_000,  # milliseconds
+}
+"""A connection whose way was lost ends after some 15 seconds, and not after the system's hours."""
 _LOGS = ("-wal", "-journal")
 """What holds a part of an SQLite file's content, by the endings of the names."""
 _WAL_LIMIT = 4 * 1024 * 1024
@@ -169,7 +176,9 @@ def server_engine(place: ServerPlace, *, lock_timeout: float) -> Engine:
 
     Off this machine the connection must be encrypted, unless the URL says otherwise (``sslmode``).
     """
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any] = {
+        name: value for name, value in _KEEPALIVE.items() if name not in place.url.query
+    }
     if "connect_timeout" not in place.url.query:
         arguments["connect_timeout"] = _CONNECT_SECONDS
     if "sslmode" not in place.url.query and not _is_local(place.url):

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from acp_bridge.bridge.approvals import Approvals
+from acp_bridge.bridge.outages import OutageWatch
 from acp_bridge.bridge.outbox_items import update_message
 from acp_bridge.bridge.stalls import StallWatch
 from acp_bridge.bridge.timing import Clock, Deadlines, Timer
@@ -58,10 +59,7 @@ class Prompting:
         self._on_answered = on_answered
         self._generation: Generation | None = None
         self._boot_id: str | None = None
-        self._had_link = False
-        self._outage: Timer | None = None
-        """Runs from the loss of a link until the user is to know."""
-        self._is_long_outage = False
+        self._outage = OutageWatch(clock, deadlines.outage, self._tell_outage)
         self._stalls = StallWatch(clock, deadlines.stall, self._stalled)
         self._responders: dict[RunId, Responder] = {}
         self._timers: dict[RunId, Timer] = {}
@@ -104,8 +102,7 @@ class Prompting:
         self.carry_out(turn, turn.begin(is_link_up=self._generation is not None))
         if may_run:
             self.carry_out(turn, turn.grant_slot())
-        if self._is_long_outage:
-            self.carry_out(turn, turn.outage())
+        self._mind_outage(turn)
 
     def join(self, turn: Turn) -> None:
         """Take up a turn that an earlier process began. What it shows comes after whatever is
@@ -117,21 +114,32 @@ class Prompting:
         if self._generation is not None:
             loop = asyncio.get_running_loop()
             loop.call_soon(lambda: self.carry_out(turn, turn.link_up()))
-        elif self._is_long_outage:
+        else:
+            self._mind_outage(turn)
+
+    def _mind_outage(self, turn: Turn) -> None:
+        """Tell a turn that begins without a link of that; one that never was is away since now."""
+        if self._outage.is_long:
             self.carry_out(turn, turn.outage())
+        elif self._generation is None:
+            self._outage.away()
 
     def cancel(self, session_id: SessionId) -> None:
         """End the session's live turn as cancelled; silent when there is none."""
-        turn = self.turns.live(session_id)
-        if turn is not None:
+        if (turn := self.turns.live(session_id)) is not None:
             self.carry_out(turn, turn.cancel())
 
     def leave(self, session_id: SessionId) -> None:
         """The editor closes the session: its turn is cancelled, but for one that another process
         began and may still wait for."""
-        turn = self.turns.live(session_id)
-        if turn is not None:
+        if (turn := self.turns.live(session_id)) is not None:
             self._leave(turn, detach=False)
+
+    def forget(self, session_id: SessionId) -> None:
+        """The session is closed: other clients' turns in it are shown and recorded no more."""
+        for turn in self.turns:
+            if turn.is_foreign and turn.session_id == session_id:
+                self.carry_out(turn, [fx.Disarm(), fx.Release(turn.run_id)])
 
     def _leave(self, turn: Turn, *, detach: bool) -> None:
         self.carry_out(turn, turn.detach() if detach or turn.is_reattached else turn.cancel())
@@ -168,12 +176,8 @@ class Prompting:
         """A new connection, to the start of the gateway that has this id, if it has one."""
         self._generation = generation
         is_same, self._boot_id = boot_id is not None and boot_id == self._boot_id, boot_id
-        self._had_link = True
         self._unconfirmed = set(self._asks)
-        self._is_long_outage = False
-        if self._outage is not None:
-            self._outage.cancel()
-            self._outage = None
+        self._outage.over()
         for turn in self.turns:
             self._stalls.heard(turn.run_id)
             self.carry_out(turn, turn.link_up(is_same_gateway=is_same))
@@ -183,19 +187,16 @@ class Prompting:
     def link_lost(self, event: ev.LinkLost) -> None:
         """The connection is gone."""
         self._generation = None
-        self._outage = self._clock.call_later(self._deadlines.outage, self._tell_outage)
+        self._outage.away()
         for turn in self.turns:
             self.carry_out(turn, turn.link_lost(event.close_code))
 
     def _tell_outage(self) -> None:
-        self._outage = None
-        self._is_long_outage = True
         for turn in self.turns:
             self.carry_out(turn, turn.outage())
 
     def _stalled(self, run_id: RunId) -> None:
-        turn = self.turns.by_run(run_id)
-        if turn is not None:
+        if (turn := self.turns.by_run(run_id)) is not None:
             self.carry_out(turn, turn.stalled())
 
     def run_event(self, event: ev.RunEvent) -> None:
@@ -338,10 +339,10 @@ class Prompting:
 
     async def _wait_link(self, turn: Turn, arm: fx.Arm) -> None:
         """A prompt is an act of the user, so the gateway is tried at once, and a refusal that
-        waiting cannot heal ends the waiting. A link that was there is waited for longer."""
-        window = self._deadlines.reconnect if self._had_link else self._deadlines.connect
+        waiting cannot heal ends the waiting. A session without a link had one when it was made,
+        perhaps in an earlier process: that is waited for like any that was lost."""
         try:
-            await self._gateway.wait_hello(window)
+            await self._gateway.wait_hello(self._deadlines.reconnect)
         except GatewayError as error:
             self._fire(turn, arm, error)
 
@@ -391,8 +392,7 @@ class Prompting:
     def _release(self, turn: Turn) -> None:
         self._stalls.forget(turn.run_id)
         self._approvals.release(turn)
-        following = self.turns.release(turn)
-        if following is not None:
+        if (following := self.turns.release(turn)) is not None:
             self.carry_out(following, following.grant_slot())
 
 

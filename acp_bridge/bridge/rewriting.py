@@ -48,6 +48,21 @@ def begins_whole(changes: Sequence[Change]) -> bool:
     return bool(changes) and isinstance(changes[0], NewSession) and changes[0].complete
 
 
+def has_taken(entries: Sequence[NewEntry], there: Replay | None) -> bool:
+    """Whether the last entries that were written of a session, all at once or not at all, are in
+    what the ledger has of it."""
+    if there is None:
+        return False
+    closed = {run.run_id for run in there.runs if run.state is not RunState.OPEN}
+    known = Counter((_identity(entry), entry.payload.get("offset")) for entry in there.entries)
+    wanted = Counter(
+        (_identity(entry), entry.payload.get("offset"))
+        for entry in entries
+        if entry.run_id not in closed
+    )
+    return wanted <= known
+
+
 def _without(changes: Sequence[Change], there: Replay) -> list[Change]:
     """The changes without those that a copy of the file has taken. The entries of a run that is
     closed there may have become one, but they are all there."""

@@ -270,6 +270,7 @@ class Bridge:
             self._prompting.leave(session_id)
             await self._prompting.answered(session_id)
             self._sessions.remove(session_id)
+            self._prompting.forget(session_id)
             if self._makes_sessions:
                 self._gateway.submit(CloseSession(session.session_key))
             self._outbox.put_record(Entry(session_id, Record("closed", {})))
@@ -353,8 +354,7 @@ class Bridge:
     def _running_in(self, key: SessionKey) -> Turn | None:
         """2026.6.11 names only the session, in its own spelling; one run is under way in it."""
         for session in self._sessions.with_key(key, self._agent):
-            turn = self._prompting.turns.running_with_key(session.session_key)
-            if turn is not None:
+            if turn := self._prompting.turns.running_with_key(session.session_key):
                 return turn
         return None
 

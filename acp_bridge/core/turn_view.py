@@ -20,7 +20,7 @@ from acp_bridge.ids import Json, RunId
 from acp_bridge.wire import updates
 
 RESUMED: Final = "(The gateway was restarted and went on with this turn by itself.)"
-OUTAGE: Final = "(The connection to the gateway is lost; reconnecting…)"
+OUTAGE: Final = "(There is no connection to the gateway; reconnecting…)"
 OUTAGE_OVER: Final = "(The connection to the gateway is back.)"
 UNSEEN: Final = (
     "(The connection was lost in the middle of this turn. The gateway may be going on with it where"

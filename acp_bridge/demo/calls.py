@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,7 @@ from acp_bridge.demo.hub import Connection, Hub, Refusal
 from acp_bridge.demo.rpc import Methods
 from acp_bridge.demo.session_rpc import Result
 from acp_bridge.ids import Json
+from acp_bridge.wire.content import well_formed
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Calls:
     async def receive(self, connection: Connection, text: str | bytes) -> None:
         """Read one frame after the handshake. What is no JSON is ignored without an answer."""
         try:
-            frame = orjson.loads(text)
+            frame = parsed(text)
         except orjson.JSONDecodeError:
             return
         problem = frame_problem(frame)
@@ -113,8 +115,21 @@ class Calls:
 def decoded(text: str | bytes) -> Any:
     """The JSON value of a text, or None."""
     with contextlib.suppress(orjson.JSONDecodeError):
-        return orjson.loads(text)
+        return parsed(text)
     return None
+
+
+def parsed(text: str | bytes) -> Any:
+    """The JSON value of a text; half a surrogate pair, which JavaScript takes as well, becomes
+    U+FFFD. Raises ``orjson.JSONDecodeError``."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        try:
+            lenient = json.dumps(json.loads(text), ensure_ascii=False)
+        except (ValueError, RecursionError):
+            raise error from None
+        return orjson.loads(well_formed(lenient))
 
 
 def frame_problem(frame: Any) -> str | None:

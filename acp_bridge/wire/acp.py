@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from acp_bridge.errors import InvalidParams
 from acp_bridge.ids import MAX_ID, NOTHING, Json, SessionId
+from acp_bridge.wire.content import well_formed
 
 PROTOCOL_VERSION = 1
 """The one version of ACP that the bridge speaks."""
@@ -161,17 +162,17 @@ def read_set_mode(params: Any) -> SetMode:
     """``session/set_mode``. Raises ``InvalidParams`` unless both members are strings."""
     params = read_params(params)
     extras = _without(params, "sessionId", "modeId")
-    return SetMode(read_session_id(params), _string(params, "modeId"), extras)
+    return SetMode(read_session_id(params), _id(params, "modeId"), extras)
 
 
 def read_set_option(params: Any) -> SetOption:
     """``session/set_config_option``. Raises ``InvalidParams`` unless all members are strings; the
     value of what is said to be a boolean may be one."""
     params = read_params(params)
-    config_id = _string(params, "configId")
+    config_id = _id(params, "configId")
     value = params.get("value")
     if params.get("type") != "boolean" or not isinstance(value, bool):
-        value = _string(params, "value")
+        value = _id(params, "value")
     extras = _without(params, "sessionId", "configId", "value")
     return SetOption(read_session_id(params), config_id, value, extras)
 
@@ -182,9 +183,9 @@ def read_method_id(params: Any) -> str:
 
 
 def read_session_id(params: Any) -> SessionId:
-    """The ``sessionId`` of any method. Raises ``InvalidParams`` unless it is a string, of at most
-    ``MAX_ID`` characters."""
-    return SessionId(_string(read_params(params), "sessionId"))
+    """The ``sessionId`` of any method. Raises ``InvalidParams`` unless it is a string that can be
+    sent, of at most ``MAX_ID`` characters."""
+    return SessionId(_id(read_params(params), "sessionId"))
 
 
 def _agent(params: Json) -> str | None:
@@ -229,6 +230,15 @@ def _string(params: Json, name: str, limit: int = MAX_ID) -> str:
         raise _invalid(name, "must be a string" if name in params else "is missing")
     if len(value) > limit:
         raise _invalid(name, f"is longer than {limit:,} characters")
+    return value
+
+
+def _id(params: Json, name: str) -> str:
+    """What names something elsewhere: UTF-8 cannot hold half a surrogate pair, and with another
+    character in its place it would name something else."""
+    value = _string(params, name)
+    if well_formed(value) != value:
+        raise _invalid(name, "must be well-formed Unicode, without half a surrogate pair")
     return value
 
 

@@ -20,6 +20,7 @@ OPENCLAW_ONLY = {
     "test_token_counts_of_the_gateways_row_are_shown_when_they_change": _KEYS,
     "test_a_prompt_waits_for_a_foreign_turn_that_has_said_nothing_and_is_not_told_of": (_OTHERS),
     "test_a_foreign_turn_is_shown_as_such_and_kept": _OTHERS,
+    "test_a_foreign_turn_goes_on_in_a_session_that_is_loaded_again": _OTHERS,
     "test_a_prompt_waits_for_a_foreign_turn_and_stops_nothing": _OTHERS,
     "test_nothing_passes_to_a_gateway_with_a_dialect_of_its_own": "it is about that gateway",
 }

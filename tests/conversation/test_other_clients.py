@@ -179,3 +179,41 @@ async def test_a_prompt_does_not_stop_a_turn_that_another_process_began() -> Non
         own = (await second.started()).run_id
         await second.gateway.emit(finished(own, "two"))
         assert await mine.stop_reason() == "end_turn"
+
+
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["close", "delete"])
+async def test_a_session_that_the_editor_has_left_is_told_nothing_more_of_a_foreign_turn(
+    is_deleted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with conversation() as talk:
+        session = await begun(talk)
+        leave = talk.bridge.delete_session if is_deleted else talk.bridge.close_session
+        await leave(session)
+        shown, recorded = len(talk.outbox.shown), len(talk.outbox.records)
+        await talk.gateway.emit(
+            ev.RunSeen(THEIRS, key_of(session)),
+            text(THEIRS, "theirs, and more", " and more"),
+            finished(THEIRS, "theirs, and more, all of it"),
+        )
+        await talk.settle()
+        assert talk.outbox.shown[shown:] == []
+        assert talk.outbox.records[recorded:] == []
+        assert [record for record in caplog.records if record.levelname == "WARNING"] == []
+
+
+async def test_a_foreign_turn_goes_on_in_a_session_that_is_loaded_again() -> None:
+    async with conversation() as talk:
+        session = await begun(talk)
+        await talk.bridge.close_session(session)
+        await load_running(talk, session, THEIRS)
+        answer = talk.send(session, "mine")
+        await talk.settle()
+        assert talk.commands(StartRun) == []
+        await talk.gateway.emit(
+            ev.RunReported(THEIRS, ev.RunState.RUNNING, "theirs"),
+            finished(THEIRS, "theirs, and more"),
+        )
+        assert talk.text(session).endswith("and more")
+        run = (await talk.started()).run_id
+        await talk.gateway.emit(finished(run, "mine"))
+        assert await answer.stop_reason() == "end_turn"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from acp_bridge.bridge import opening
+from acp_bridge.bridge.timing import Deadlines
 from acp_bridge.core import events as ev
 from acp_bridge.core.commands import AbortRun, ProbeRun, ReadTranscript, StartRun
 from acp_bridge.core.transcript import Transcript
 from acp_bridge.core.turn_view import OUTAGE, OUTAGE_OVER
-from acp_bridge.errors import Detached, GatewayUnreachable, OutcomeUnknown
+from acp_bridge.errors import AuthenticationFailed, Detached, GatewayUnreachable, OutcomeUnknown
 from acp_bridge.ids import RunId, SessionId
 from acp_bridge.wire.acp import OpenedSession
 from ledger import RunState
@@ -287,3 +291,38 @@ async def test_when_the_editor_leaves_what_was_not_sent_yet_is_cancelled() -> No
         await talk.gateway.up()
         await talk.settle()
         assert talk.commands(StartRun) == []
+
+
+@pytest.mark.parametrize("is_loaded", [True, False], ids=["load", "resume"])
+async def test_a_prompt_into_a_session_opened_offline_waits_as_long_as_for_a_lost_link(
+    is_loaded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with conversation() as talk:
+        session, ledger = await talk.session(), talk.ledger
+    monkeypatch.setattr(opening, "LOAD_WAIT", 0.01)
+    async with conversation(ledger=ledger, link=False) as talk:
+        talk.bridge._prompting._deadlines = Deadlines(connect=0.01)
+        wanted = OpenedSession(session, "/home/me/project")
+        if is_loaded:
+            await talk.bridge.load_session(wanted)
+        else:
+            await talk.bridge.resume_session(wanted)
+        waits = talk.gateway.waits
+        answer = talk.send(session)
+        await talk.until(lambda: talk.gateway.waits > waits)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(answer._future), 0.1)
+        talk.clock.advance(3)
+        assert OUTAGE in talk.text(session)
+        await talk.gateway.up()
+        assert (await talk.started()).message == "hello"
+        assert OUTAGE_OVER in talk.text(session)
+
+
+async def test_a_prompt_into_a_session_opened_offline_fails_at_once_if_it_is_refused() -> None:
+    async with conversation() as talk:
+        session, ledger = await talk.session(), talk.ledger
+    async with conversation(ledger=ledger, link=False) as talk:
+        await talk.gateway.down(trouble=AuthenticationFailed())
+        await talk.bridge.load_session(OpenedSession(session, "/home/me/project"))
+        assert isinstance(await talk.send(session).failure(), AuthenticationFailed)

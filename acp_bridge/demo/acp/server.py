@@ -32,6 +32,7 @@ from acp_bridge.demo.acp.wire import (
     Call,
     Refused,
 )
+from acp_bridge.demo.calls import parsed
 from acp_bridge.demo.script import demo_script
 from acp_bridge.ids import Json
 
@@ -283,7 +284,7 @@ class AcpDemoGateway:
         if not text.strip():
             return
         try:
-            message = orjson.loads(text)
+            message = parsed(text)
         except orjson.JSONDecodeError:
             message = None
         if isinstance(message, dict) and "id" in message and ({"result", "error"} & message.keys()):

@@ -15,6 +15,7 @@ from acp_bridge.wire.acp import (
     Prompt,
     negotiate_version,
     read_new_session,
+    read_opened_session,
     read_params,
     read_prompt,
     read_session_id,
@@ -183,3 +184,22 @@ def test_of_endless_mcp_servers_a_hundred_are_taken_and_none_of_an_endless_name(
     servers = [{"name": "n" * (MAX_ID + 1)}, *[{"name": "n" * MAX_ID}] * 5_000]
     found = acp.read_new_session({"cwd": "/", "mcpServers": servers}).servers
     assert [len(server["name"]) for server in found] == [MAX_ID] * acp.MAX_SERVERS
+
+
+@pytest.mark.parametrize(
+    ("read", "field"),
+    [
+        (read_session_id, "sessionId"),
+        (read_opened_session, "sessionId"),
+        (read_prompt, "sessionId"),
+        (read_set_mode, "modeId"),
+        (read_set_option, "configId"),
+        (read_set_option, "value"),
+    ],
+)
+def test_an_id_with_half_a_surrogate_pair_is_refused_by_name(read: Any, field: str) -> None:
+    good = {"sessionId": "s \U0001f600", "cwd": "/w", "prompt": [], "modeId": "m"}
+    good |= {"configId": "c", "value": "v"}
+    read(good)
+    with pytest.raises(InvalidParams, match=f"{field} must be well-formed"):
+        read({**good, field: "a\ud800b"})
