@@ -55,9 +55,11 @@ def additions(
     A turn that still runs, or whose end is being heard in this process (``live``), is left alone:
     its rest comes live. ``now`` (UTC milliseconds) is the time of what the transcript does not
     date. The turns before all that a trimmed ledger (``is_trimmed``) still knows are those that
-    its limits let go: they are not brought back.
+    its limits let go, like the beginning of the first that it knows: they are not brought back.
     """
     known = _known_runs(entries)
+    if is_trimmed and (first := next(iter(known), None)) is not None:
+        known[first] = known[first]._replace(has_beginning=True, has_prompt=True)
     found: list[Addition] = []
     resumed = _resumptions(entries)
     before = _last_before(transcript, known)

@@ -211,6 +211,12 @@ def test_what_the_limits_trimmed_is_not_brought_back() -> None:
     assert {each.record.run_id for each in added} == {"r3"}
 
 
+def test_a_turn_whose_beginning_was_trimmed_stays_as_it_is() -> None:
+    entries = recorded("r1", "one", "1", "one more")[2:] + recorded("r2", "two", "2")
+    told = transcript(past("r1", "one", SaidText("1")), past("r2", "two", SaidText("2")))
+    assert additions(entries, told, cwd="/w", now=NOW, is_trimmed=True) == []
+
+
 def test_turns_newer_than_all_that_was_kept_are_added_to_a_trimmed_session() -> None:
     told = transcript(past("r2", "two", SaidText("2")))
     added = additions(recorded("r1", "one", "1"), told, cwd="/w", now=NOW, is_trimmed=True)
