@@ -171,6 +171,7 @@ class Recorder:
     def _one_by_one(self, batch: Iterable[Waiting], error: LedgerError) -> None:
         """A fault of one session must not cost the record of the others."""
         by_session = _by_session(batch)
+        back: list[Waiting] = []
         for session_id, own in by_session.items():
             failure = error if len(by_session) == 1 else self._written(own)
             if isinstance(failure, UnknownSession) and session_id in self._opened:
@@ -180,7 +181,12 @@ class Recorder:
                 failure = self._written(own._replace(changes=[opening, *own.changes]))
             if failure is not None:
                 self._trouble.failed(failure)
-                self._lost.add(session_id)
+                if failure.is_retryable:
+                    back.append(own)
+                else:
+                    self._lost.add(session_id)
+        self._waiting.extendleft(reversed(back))
+        self._weight += sum(each.weight for each in back)
 
     # --- a file that is gone ---------------------------------------------------------------
 

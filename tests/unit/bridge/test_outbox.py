@@ -434,6 +434,31 @@ async def test_one_session_s_fault_does_not_cost_the_record_of_the_others() -> N
         assert held.wire.texts("unknown") == ["lost"]
 
 
+def test_what_can_be_tried_again_waits_though_another_session_s_fault_cannot() -> None:
+    class HalfLocked(WatchedLedger):
+        is_locked = True
+
+        def write(self, changes: Sequence[Change]) -> None:
+            of_second = [each for each in changes if getattr(each, "session_id", None) == S2]
+            if self.is_locked and len(of_second) == len(changes):
+                raise LedgerBusy("locked")
+            super().write(changes)
+
+    ledger = HalfLocked()
+    ledger.is_locked = False
+    ledger.write([NewSession(name, name, "/w", 1) for name in SESSIONS])
+    ledger.is_locked, now = True, 0.0
+    recorder = Recorder(ledger, lambda: now)
+    recorder.record([an_entry(SessionId("unknown")), an_entry(S2), an_entry(S1)])
+    assert (payloads(ledger, S1), recorder.is_behind) == ([{"n": 1}], True)
+    ledger.is_locked = False
+    now += RETRY
+    recorder.retry()
+    state = ledger.read(S2)
+    assert state is not None
+    assert (len(state.entries), state.session.complete) == (1, True)
+
+
 def test_a_session_that_the_ledger_has_lost_goes_on_as_an_incomplete_one() -> None:
     ledger = WatchedLedger()
     recorder = Recorder(ledger, lambda: 0.0)
