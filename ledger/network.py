@@ -5,6 +5,7 @@ SQLite's write-ahead log needs shared memory; over a network it damages the data
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -21,7 +22,7 @@ _NETWORK = re.compile(
 def is_network_path(path: Path) -> bool:
     """Whether ``path``, which need not exist, is on a network file system, as far as is known:
     by the kernel's list of mounts on Linux, by the form of the path on Windows."""
-    absolute = path.resolve()
+    absolute = Path(os.path.realpath(path))  # of links in a ring, as far as they lead
     if absolute.drive.startswith("\\\\"):
         return True
     try:

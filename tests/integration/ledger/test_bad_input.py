@@ -251,6 +251,13 @@ def test_a_path_through_a_file(tmp_path: Path) -> None:
         open_ledger(f"sqlite:///{tmp_path}/file/ledger.db")
 
 
+def test_links_that_lead_in_a_ring(tmp_path: Path) -> None:
+    file = tmp_path / "ledger.db"
+    file.symlink_to(file)
+    with pytest.raises(LedgerError, match="is a link that leads to no file"):
+        open_ledger(f"sqlite:///{file}")
+
+
 @pytest.mark.requirement("C070")
 def test_a_full_disk_is_told_and_afterwards_all_goes_on(open_file: Open) -> None:
     ledger = open_file()
