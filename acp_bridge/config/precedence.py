@@ -2,12 +2,13 @@
 
 A place is the command line, the environment or the profile. The strongest one that gives any
 credential is used alone. Credentials that were stored for one gateway stay at home: if a stronger
-place names another gateway than the one that they would have gone to, they are left out.
+place names another gateway than the one that they would have gone to, they are left out. So is the
+file of headers, by itself: its values are credentials mostly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from acp_bridge.config.option import DEFAULT, ENV_PREFIX
@@ -22,6 +23,7 @@ _FIELDS: Final = (
     *(f"{kind}{way}" for kind in _KINDS for way in ("", "_file", "_command")),
     "keyring",
 )
+_HEADERS: Final = "header_file"
 
 
 class Urls(NamedTuple):
@@ -61,19 +63,30 @@ def choose_credentials(given: dict[str, Any], sources: dict[str, str], urls: Url
 
     Raises ``ConfigError`` for two ways to one credential in the same place.
     """
+    values = [given[kind] for kind in _KINDS]
+    notes = [
+        _choose_told(given, sources, urls),
+        _keep_at_home((_HEADERS,), given, sources, urls),
+    ]
+    left = {given[kind] for kind in _KINDS}
+    return Choice(
+        " ".join(filter(None, notes)) or None,
+        tuple(value for value in values if value and value not in left),
+    )
+
+
+def _choose_told(given: dict[str, Any], sources: dict[str, str], urls: Urls) -> str | None:
     told = [name for name in _FIELDS if given[name] is not None]
     if not told:
-        return Choice()
-    values = [given[kind] for kind in _KINDS]
+        return None
     strongest = min(place_of(sources[name]) for name in told)
     for name in told:
         if place_of(sources[name]) > strongest:
             _drop(name, given, sources)
     for kind in _KINDS:
         _refuse_two(kind, given, sources)
-    withheld = _keep_at_home(strongest, given, sources, urls)
-    left = {given[kind] for kind in _KINDS}
-    return Choice(withheld, tuple(value for value in values if value and value not in left))
+    # What the keyring has it has by the gateway's name.
+    return _keep_at_home([name for name in _FIELDS if name != "keyring"], given, sources, urls)
 
 
 def _refuse_two(kind: str, given: Mapping[str, Any], sources: Mapping[str, str]) -> None:
@@ -90,16 +103,18 @@ def _refuse_two(kind: str, given: Mapping[str, Any], sources: Mapping[str, str])
 
 
 def _keep_at_home(
-    place: int, given: dict[str, Any], sources: dict[str, str], urls: Urls
+    fields: Sequence[str], given: dict[str, Any], sources: dict[str, str], urls: Urls
 ) -> str | None:
+    """Leave out those of ``fields``, all of one place, that are for another gateway; a sentence
+    about them."""
+    names = [name for name in fields if given[name] is not None]
+    if not names:
+        return None
+    place = place_of(sources[names[0]])
     url, url_place = urls.effective(FLAG)
     home, home_place = urls.effective(place)
     is_bound = place == PROFILE or home_place != NOWHERE
     if url_place >= place or not is_bound or origin_of(url) == origin_of(home):
-        return None
-    # What the keyring has it has by the gateway's name.
-    names = [name for name in _FIELDS if given[name] is not None and name != "keyring"]
-    if not names:
         return None
     left_out = " and ".join(sources[name] for name in names)
     for name in names:

@@ -141,7 +141,7 @@ def _text(path: Path, name: str, option: Option, value: Any) -> str:
 
 
 def _is_secret(key: str, text: str) -> bool:
-    if key != "ledger_url":
+    if key not in ("ledger_url", "proxy"):
         return _OPTIONS[key].is_secret
     try:
         return urlsplit(text).password is not None

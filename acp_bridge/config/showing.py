@@ -11,7 +11,7 @@ from acp_bridge.config.options import OPTIONS
 from acp_bridge.config.settings import Settings
 
 HIDDEN: Final = "***"
-_URLS: Final = ("gateway_url", "ledger_url")
+_URLS: Final = ("gateway_url", "ledger_url", "proxy")
 _RATE: Final = "session_rate"
 
 

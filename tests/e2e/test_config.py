@@ -134,11 +134,13 @@ async def test_a_token_of_another_gateway_never_leaves_and_the_thread_says_so(ho
 
 def test_every_option_is_shown_with_its_source_and_no_secret(home: Path) -> None:
     path = profiles(home, f'[profiles.work]\ntoken = "{TOKEN}"\nmax_sessions = 7\n')
-    url = f"postgresql://me:{TOKEN}@db/x?sslmode=require"
+    url, proxy = f"postgresql://me:{TOKEN}@db/x?sslmode=require", f"http://me:{TOKEN}@proxy:3128"
+    variables = {"ACP_BRIDGE_LEDGER_URL": url, "ACP_BRIDGE_PROXY": proxy}
 
-    result = shown(home, "show", "--profile", "work", "--", "--agent=a", ACP_BRIDGE_LEDGER_URL=url)
+    result = shown(home, "show", "--profile", "work", "--", "--agent=a", **variables)
 
     assert result.returncode == 0, result.stderr
+    assert "@proxy:3128" in result.stdout
     lines = {line.split()[0]: line.split() for line in result.stdout.splitlines() if line}
     assert lines["agent"] == ["agent", "a", "--agent"]
     assert lines["max_sessions"][1:3] == ["7", "profiles.work.max_sessions"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
@@ -25,6 +26,8 @@ class Door:
         self.shows_code = True
         self.health: Json | None = None
         self.asked: list[str] = []
+        self.heads: list[str] = []
+        """The heads of all requests in small letters, those that were handed on too."""
         self.latency = 0.0
         """Seconds that each of its answers takes."""
         self.news = asyncio.Event()
@@ -34,6 +37,7 @@ class Door:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, OSError):
             head = await reader.readuntil(b"\r\n\r\n")
             method, path, _ = head.decode("latin-1").split(" ", 2)
+            self.heads.append(head.decode("latin-1").lower())
             if path.startswith("/acp"):
                 await self._pipe(head, reader, writer)
             else:
@@ -80,12 +84,16 @@ class Door:
 
 
 @contextlib.asynccontextmanager
-async def door(gateway: AcpDemoGateway, token: str = "") -> AsyncIterator[Door]:
-    """A door before a running gateway; it stays open when that is stopped."""
+async def door(
+    gateway: AcpDemoGateway, token: str = "", context: ssl.SSLContext | None = None
+) -> AsyncIterator[Door]:
+    """A door before a running gateway; it stays open when that is stopped. It speaks TLS by
+    ``context``."""
     opened = Door(gateway, token)
-    server = await asyncio.start_server(opened.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(opened.serve, "127.0.0.1", 0, ssl=context)
     async with server:
-        opened.url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/acp"
+        scheme = "ws" if context is None else "wss"
+        opened.url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/acp"
         yield opened
 
 

@@ -214,13 +214,17 @@ def test_a_file_that_others_may_read_must_hold_no_secret(file: Path) -> None:
     file.chmod(0o644)
     assert settings().connect_timeout == 2.5
 
-    for line in (f'token = "{HIDDEN}"', f'ledger_url = "postgresql://me:{HIDDEN}@host/db"'):
+    for line in (
+        f'token = "{HIDDEN}"',
+        f'ledger_url = "postgresql://me:{HIDDEN}@host/db"',
+        f'proxy = "http://me:{HIDDEN}@proxy:3128"',
+    ):
         written(file, f"[profiles.default]\n{line}\n", 0o644)
         error = failure()
         assert error.hint == f"chmod 600 {file}"
         assert HIDDEN not in error.message
         file.chmod(0o600)
-        assert HIDDEN in f"{settings().token} {settings().ledger_url}"
+        assert HIDDEN in f"{settings().token} {settings().ledger_url} {settings().proxy}"
 
 
 @posix
@@ -294,6 +298,19 @@ def test_credentials_of_variables_stay_with_the_url_of_variables() -> None:
 
 def test_a_token_of_a_variable_without_a_url_is_for_the_gateway_that_is_named() -> None:
     assert settings("--url", WORK, ACP_BRIDGE_TOKEN=HIDDEN).token == HIDDEN
+
+
+def test_headers_stay_with_the_gateway_of_their_place(tmp_path: Path) -> None:
+    text = f'[profiles.work]\ngateway_url = "{WORK}"\nheader_file = "/h"\nca_file = "/c"\n'
+    work = f"--config={written(tmp_path / 'p.toml', text)}", "--profile=work"
+
+    assert settings(*work).header_file == Path("/h")
+    assert settings(*work, "--token=t").header_file == Path("/h")
+    elsewhere = settings(*work, "--token=t", "--url=wss://x.example")
+    assert (elsewhere.token, elsewhere.header_file, elsewhere.ca_file) == ("t", None, Path("/c"))
+    assert "header_file in " in (elsewhere.withheld or "")
+    assert "it is for wss://work.example:443" in (elsewhere.withheld or "")
+    assert settings(*work, "--header-file=/f", "--url=wss://x.example").header_file == Path("/f")
 
 
 def test_a_given_credential_goes_where_a_weaker_place_says(file: Path) -> None:

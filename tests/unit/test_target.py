@@ -143,3 +143,13 @@ def test_zeroclaws_config_says_whose_its_variable_is(home: Path) -> None:
     assert by_config.url == by_flag.url == "ws://127.0.0.1:4321/acp"
     assert used(by_config.acp_credentials) == used(by_flag.acp_credentials)
     assert used(by_flag.acp_credentials) == "ZEROCLAW_ACP_BRIDGE_TOKEN"
+
+
+def test_plain_ws_to_anywhere_needs_a_word_of_the_users_wherever_the_url_stands(home: Path) -> None:
+    far = "ws://gw.example:1/acp"
+    openclaw(home, mode="remote", remote={"url": far})
+
+    for argv in ((), ("--url", far), ("--gateway-kind=acp", "--url", far)):
+        with pytest.raises(ConfigError, match="over plain ws"):
+            target(home, *argv)
+        assert target(home, *argv, "--allow-insecure-ws").url == far
