@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from acp_bridge.demo.acp import AcpDemoGateway
 from acp_bridge.ids import Json
+from tests.support.serving import serving
 
 CODE = "123456"
 
@@ -49,7 +50,6 @@ class Door:
                 writer.write(said.encode() + text)
                 await writer.drain()
                 self.news.set()
-        writer.close()
 
     def _answer(self, method: str, path: str, head: str) -> tuple[int, Json]:
         if (method, path) == ("GET", "/health") and self.health is not None:
@@ -90,10 +90,9 @@ async def door(
     """A door before a running gateway; it stays open when that is stopped. It speaks TLS by
     ``context``."""
     opened = Door(gateway, token)
-    server = await asyncio.start_server(opened.serve, "127.0.0.1", 0, ssl=context)
-    async with server:
+    async with serving(opened.serve, context) as port:
         scheme = "ws" if context is None else "wss"
-        opened.url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/acp"
+        opened.url = f"{scheme}://127.0.0.1:{port}/acp"
         yield opened
 
 

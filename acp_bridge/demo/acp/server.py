@@ -163,6 +163,9 @@ class AcpDemoGateway:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._server.server.close()
+        for _ in range(3):
+            await asyncio.sleep(0)  # who was let in just now, to ask for /health, gets a handler
         self._server.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
