@@ -13,6 +13,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -36,6 +37,14 @@ log = logging.getLogger(__name__)
 KEY_FILE = "device.pem"
 TOKENS_FILE = "device-tokens.json"
 _MAX_TOKENS = 1024 * 1024
+
+# The usual file, read and written without the library's module for all kinds of them: that takes
+# a megabyte and a tenth of the start.
+_PKCS8 = bytes.fromhex("302e020100300506032b657004220420")
+"""What stands before the 32 bytes of an Ed25519 key in PKCS #8 (RFC 8410, section 7)."""
+_PLAIN = re.compile(
+    rb"-----BEGIN PRIVATE KEY-----\s+([A-Za-z0-9+/]{64})\s+-----END PRIVATE KEY-----\s*"
+)
 
 
 class DeviceIdentity:
@@ -78,25 +87,19 @@ def load_or_create(directory: Path) -> DeviceIdentity:
 
 def _new_key() -> bytes:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import (
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-    )
 
-    return Ed25519PrivateKey.generate().private_bytes(
-        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
-    )
+    body = base64.b64encode(_PKCS8 + Ed25519PrivateKey.generate().private_bytes_raw())
+    return b"-----BEGIN PRIVATE KEY-----\n" + body + b"\n-----END PRIVATE KEY-----\n"
 
 
 def _parse_key(path: Path, pem: bytes) -> Ed25519PrivateKey:
-    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    key: object = None
-    with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
-        key = load_pem_private_key(pem, password=None)
+    plain = _PLAIN.fullmatch(pem)
+    der = base64.b64decode(plain[1]) if plain is not None else b""
+    if der.startswith(_PKCS8):
+        return Ed25519PrivateKey.from_private_bytes(der[len(_PKCS8) :])
+    key = _any_key(pem)
     if isinstance(key, Ed25519PrivateKey):
         return key
     raise ConfigError(
@@ -104,6 +107,15 @@ def _parse_key(path: Path, pem: bytes) -> Ed25519PrivateKey:
         hint=f"Move it away to get a new one; a remote gateway must then approve this device"
         f" again: mv {shlex.quote(str(path))} {shlex.quote(str(path))}.damaged",
     )
+
+
+def _any_key(pem: bytes) -> object:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
+        return load_pem_private_key(pem, password=None)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,16 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from acp_bridge.errors import ConfigError
 from acp_bridge.gateway.identity import DeviceToken, DeviceTokens, load_or_create
@@ -45,6 +53,24 @@ def test_id_key_and_signature_are_what_the_gateway_checks(tmp_path: Path) -> Non
     signature = identity.sign("v3|é")
     Ed25519PublicKey.from_public_bytes(key).verify(raw(signature), "v3|é".encode())
     assert "=" not in identity.public_key + signature
+
+
+def test_the_key_is_written_as_the_library_writes_it(tmp_path: Path) -> None:
+    identity = load_or_create(tmp_path)
+    pem = (tmp_path / "device.pem").read_bytes()
+    key = load_pem_private_key(pem, password=None)
+    assert isinstance(key, Ed25519PrivateKey)
+    assert key.public_key().public_bytes_raw() == raw(identity.public_key)
+    assert key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) == pem
+
+
+def test_a_key_in_another_form_is_the_same_device(tmp_path: Path) -> None:
+    path = tmp_path / "device.pem"
+    identity = load_or_create(tmp_path)
+    body = b"".join(path.read_bytes().splitlines()[1:-1])
+    begin, end = b"-----BEGIN PRIVATE KEY-----", b"-----END PRIVATE KEY-----"
+    path.write_bytes(b"\n".join([begin, body[:40], body[40:], end, b""]))
+    assert load_or_create(tmp_path).device_id == identity.device_id
 
 
 def test_the_second_start_finds_the_same_device(tmp_path: Path) -> None:
