@@ -12,11 +12,8 @@ import contextlib
 import hashlib
 import json
 import logging
-import os
 import re
 import shlex
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,9 +25,6 @@ from acp_bridge.gateway.secret import Secret
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-if sys.platform != "win32":
-    import fcntl
 
 log = logging.getLogger(__name__)
 
@@ -152,7 +146,7 @@ class DeviceTokens:
     def save(self, url: str, device_id: str, issued: DeviceToken) -> None:
         """Keep ``issued``. Raises ``OSError`` if it cannot be written."""
         private_files.make_private_directory(self._directory)
-        with self._lock():
+        with private_files.locked(self._path):
             tokens = self._read()
             entry = {"token": issued.token.reveal(), "scopes": list(issued.scopes)}
             of_gateway = tokens.setdefault(origin_of(url), {})
@@ -165,7 +159,7 @@ class DeviceTokens:
         known = self.load(url, device_id)
         if known is None or known.token != refused:
             return
-        with self._lock():
+        with private_files.locked(self._path):
             tokens = self._read()
             tokens.get(origin_of(url), {}).pop(device_id, None)
             self._write(tokens)
@@ -198,20 +192,6 @@ class DeviceTokens:
     def _write(self, tokens: dict[str, dict[str, Any]]) -> None:
         content = json.dumps({"version": 1, "tokens": tokens}, indent=1) + "\n"
         private_files.replace(self._path, content.encode())
-
-    @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
-        """Keep other processes from changing the file between our reading and our writing."""
-        if sys.platform == "win32":
-            yield
-            return
-        path = self._directory / f".{TOKENS_FILE}.lock"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
 
 
 def _b64url(raw: bytes) -> str:
