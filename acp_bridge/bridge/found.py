@@ -15,11 +15,13 @@ class Found(NamedTuple):
     entries: list[Recorded]
     failure: LedgerError | None = None
     """Why the ledger could not be read."""
+    is_whole: bool = True
+    """Whether nothing was lost on the way to the ledger."""
 
     @property
     def is_complete(self) -> bool:
         """Whether the ledger has all of it."""
-        return self.replay is None or self.replay.session.complete
+        return self.is_whole and (self.replay is None or self.replay.session.complete)
 
     @property
     def trimmed(self) -> int:

@@ -205,20 +205,22 @@ class Opener:
     # --- finding -------------------------------------------------------------------------
 
     async def _find(self, session_id: SessionId) -> Found:
-        # What is queued for this session must be in the ledger before it is read.
-        await self._outbox.flush(TRANSCRIPT_TIMEOUT)
+        # What is queued for this session must be in the ledger before it is read. What the ledger
+        # does not take just now, since another process keeps it locked, is taken from the queue.
+        unrecorded = await self._outbox.unrecorded(session_id, TRANSCRIPT_TIMEOUT)
         try:
             replay = await asyncio.to_thread(self._read, session_id)
         except LedgerError as error:
             log.warning("the ledger cannot be read", extra={"fields": {"reason": error.message}})
-            return Found(None, [], error)
+            return Found(None, distinct(unrecorded.entries), error)
         entries = [
             Recorded(
                 entry.kind, entry.payload, RunId(entry.run_id) if entry.run_id else None, entry.at
             )
             for entry in (replay.entries if replay else ())
         ]
-        return Found(replay, distinct(entries))
+        entries += [entry for entry in unrecorded.entries if entry not in entries]
+        return Found(replay, distinct(entries), is_whole=unrecorded.is_whole)
 
     def _read(self, session_id: SessionId) -> Replay | None:
         replay = self._ledger.read(session_id)

@@ -30,7 +30,7 @@ from acp_bridge.bridge.outbox_items import (
     update_message,
 )
 from acp_bridge.bridge.recorder import Recorder
-from acp_bridge.core.ports import Entry
+from acp_bridge.core.ports import Entry, Unrecorded
 from acp_bridge.ids import Json, SessionId
 from acp_bridge.wire import jsonrpc
 from acp_bridge.wire.weight import weigh, weigh_text
@@ -129,8 +129,23 @@ class LedgerOutbox:
     async def flush(self, timeout: float) -> bool:
         """Wait until all that is queued by now is recorded and written (or dropped, if the editor
         is gone), at most ``timeout`` seconds. Returns whether that was reached."""
+        return await self._reached(Item(0), timeout)
+
+    async def unrecorded(self, session_id: SessionId, timeout: float) -> Unrecorded:
+        """As ``flush``; then what still waits for a ledger that does not take it."""
+        found = Unrecorded([], is_whole=True)
+
+        def look(recorder: Recorder) -> None:
+            nonlocal found
+            found = recorder.unrecorded(session_id)
+
+        await self._reached(Item(0, look=look), timeout)
+        return found
+
+    async def _reached(self, mark: Item, timeout: float) -> bool:
         reached = asyncio.Event()
-        self._put(Item(0, shown=reached.set), None)
+        mark.shown = reached.set
+        self._put(mark, None)
         try:
             async with asyncio.timeout(timeout):
                 await reached.wait()
@@ -190,6 +205,9 @@ class LedgerOutbox:
                 self._recorder.record(
                     (item.entry, item.at, item.weight) for item in batch if item.entry
                 )
+                for item in batch:
+                    if item.look:
+                        item.look(self._recorder)
                 self._call(0, [item.recorded for item in batch if item.recorded])
                 self._show(batch)
                 weight = sum(item.weight for item in batch)

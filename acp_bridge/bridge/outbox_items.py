@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from acp_bridge.bridge.recorder import Recorder
 from acp_bridge.core.effects import Record
 from acp_bridge.core.ports import Entry
 from acp_bridge.ids import Json, SessionId
@@ -36,6 +37,8 @@ class Item:
     at: int = 0
     recorded: Callable[[], None] | None = None
     shown: Callable[[], None] | None = None
+    look: Callable[[Recorder], None] | None = None
+    """Called in the outbox's thread, once all before it is recorded."""
 
 
 class Chunk:

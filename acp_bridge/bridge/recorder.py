@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 from acp_bridge.bridge.rewriting import begins_whole, lacking
 from acp_bridge.bridge.trouble import Trouble
-from acp_bridge.core.ports import Entry
+from acp_bridge.core.ports import Entry, Unrecorded
 from acp_bridge.core.recent import Recent
+from acp_bridge.core.replay import Recorded
 from acp_bridge.errors import OutcomeUnknown
-from acp_bridge.ids import Json
+from acp_bridge.ids import Json, RunId
 from ledger import (
     Change,
     DeleteSession,
@@ -125,6 +126,23 @@ class Recorder:
             self._drain()
         self._confirm_if_due()
         self._trouble.look()
+
+    def unrecorded(self, session_id: str) -> Unrecorded:
+        """What of a session is not in the ledger, or not in the file that is in its place now."""
+        name = self._names.get(session_id, session_id)
+        written = self._unconfirmed if self._is_gone else []
+        changes = [
+            change
+            for each in (*written, *self._waiting)
+            if each.session_id == name
+            for change in each.changes
+        ]
+        entries = [
+            Recorded(new.kind, new.payload, RunId(new.run_id) if new.run_id else None, new.at)
+            for new in changes
+            if isinstance(new, NewEntry)
+        ]
+        return Unrecorded(entries, name not in self._lost and Incomplete(name) not in changes)
 
     def finish(self, patience: float, pause: Callable[[float], object]) -> None:
         """Write what waits, and look whether it is there, for at most ``patience`` seconds: there

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from acp_bridge.core.effects import Record
+from acp_bridge.core.replay import Recorded
 from acp_bridge.ids import Generation, Json, RunId, SessionId
 from acp_bridge.wire.acp import (
     ListedSessions,
@@ -34,6 +35,14 @@ class Entry(NamedTuple):
     """Of a chunk: how many characters of its text were shown before it."""
 
 
+class Unrecorded(NamedTuple):
+    """What the ledger has not taken yet of a session, oldest first; it may have some by now."""
+
+    entries: list[Recorded]
+    is_whole: bool
+    """Whether nothing of it was lost."""
+
+
 class Outbox(Protocol):
     """The one ordered way to standard output: recorded first, then shown.
 
@@ -55,6 +64,9 @@ class Outbox(Protocol):
     async def flush(self, timeout: float) -> bool:
         """Wait until all that is queued by now is recorded and written, at most ``timeout``
         seconds. Returns whether that was reached."""
+
+    async def unrecorded(self, session_id: SessionId, timeout: float) -> Unrecorded:
+        """As :meth:`flush`; then what still waits for a ledger that does not take it."""
 
     @property
     def is_full(self) -> bool:

@@ -16,9 +16,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final, NamedTuple
 
+from acp.schema import SessionNotification
+from pydantic import ValidationError
+
+from acp_bridge.core.replay import STATE
 from acp_bridge.errors import ConfigError
 from acp_bridge.ids import MAX_ID, Json
 from acp_bridge.wire.bounds import is_too_deep
@@ -313,7 +317,7 @@ def _session(
     return OldSession(
         session_id,
         session_key,
-        cwd,
+        _absolute(cwd),
         complete in (1, True) and not lost,
         created_at,
         updated_at,
@@ -342,9 +346,28 @@ def _example(session_id: Any, why: str) -> str:
 def _event(seq: Any, at: Any, run_id: Any, update: Any) -> OldEvent | None:
     if not (_is_count(seq) and _is_count(at) and isinstance(update, dict)):
         return None
-    if not isinstance(update.get("sessionUpdate"), str):
+    if not _may_be_shown(update):
         return None
     return OldEvent(seq, at, run_id if isinstance(run_id, str) and run_id else None, update)
+
+
+def _may_be_shown(update: Json) -> bool:
+    """Whether an editor can read it. Of what is not shown again only the kind matters."""
+    kind = update.get("sessionUpdate")
+    if isinstance(kind, str) and kind in STATE:
+        return True
+    try:
+        SessionNotification.model_validate({"sessionId": "any", "update": update})
+    except ValidationError:
+        return False
+    return True
+
+
+def _absolute(cwd: str) -> str:
+    """The working directory; of a session without one, the user's home, as ACP wants it absolute
+    (session setup)."""
+    is_one = PurePosixPath(cwd).is_absolute() or PureWindowsPath(cwd).is_absolute()
+    return cwd if is_one else str(Path.home())
 
 
 def _is_count(value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import shutil
 import sqlite3
@@ -15,6 +16,7 @@ import pytest
 
 from acp_bridge.demo.server import DemoGateway
 from acp_bridge.demo.stage import Stage
+from acp_bridge.ids import Json
 from ledger import open_ledger
 from tests.e2e.conftest import GatewayKind, Start
 from tests.e2e.scripts import echo
@@ -36,6 +38,15 @@ def ledger_file(home: Path) -> Path:
 
 def below(directory: Path, pattern: str) -> list[Path]:
     return [path for path in directory.rglob(pattern) if path.is_file()]
+
+
+def spoken(updates: list[Json]) -> list[str]:
+    """The texts of prompts and answers."""
+    return [
+        update["content"]["text"]
+        for update in updates
+        if update["sessionUpdate"] in ("user_message_chunk", "agent_message_chunk")
+    ]
 
 
 def recorded_text(path: Path, session_id: str) -> str:
@@ -135,6 +146,31 @@ async def test_another_process_that_holds_the_ledger_delays_no_chunk(
     longest = max(after - before for before, after in pairwise(arrivals))
     assert longest < PACE + scaled(0.2)
     assert recorded_text(ledger_file(home), session) == turn.text
+
+
+@pytest.mark.requirement("C070")
+async def test_a_turn_that_waits_for_a_locked_ledger_is_replayed_all_the_same(
+    bridge: Start, home: Path, kind: GatewayKind
+) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        gateway = await stack.enter_async_context(kind(echo, pace=0))
+        editor = await stack.enter_async_context(bridge(gateway))
+        session = await editor.open(home)
+        assert await editor.prompt(session, "before") == "end_turn"
+        other = stack.enter_context(
+            closing(sqlite3.connect(ledger_file(home), isolation_level=None))
+        )
+        other.execute("BEGIN IMMEDIATE")
+        assert await editor.prompt(session, "meanwhile") == "end_turn"
+        await gateway.stop()
+        await editor.until_stderr("cannot be reached")
+        for _ in range(2):  # the second time with what the first one had to record
+            shown = len(editor.updates(session))
+            wanted = {"sessionId": session, "cwd": str(home), "mcpServers": []}
+            await editor.call("session/load", wanted).result()
+            *replayed, note = spoken(editor.updates(session)[shown:])
+            assert replayed == ["before", "before", "meanwhile", "meanwhile"]
+            assert "gateway cannot be reached" in note
 
 
 @pytest.mark.requirement("C070")

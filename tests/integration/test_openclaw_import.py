@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from acp.schema import SessionNotification
 
 from acp_bridge.core.replay import Recorded, replay_updates
 from acp_bridge.errors import ConfigError
@@ -363,6 +364,60 @@ def test_events_that_cannot_be_read_are_told_with_their_session(tmp_path: Path) 
     skipped = Skipped()
     list(read_ledger(file, skipped))
     assert list(skipped.lines()) == [f"1 events that cannot be read, such as 1 of {name}"]
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"sessionUpdate": "tool_call", "toolCallId": 5, "title": "Build"},
+        {"sessionUpdate": "tool_call", "toolCallId": "one"},
+        {"sessionUpdate": "tool_call_update", "toolCallId": "one", "content": "made"},
+        {"sessionUpdate": "plan"},
+        {"sessionUpdate": "agent_message_chunk"},
+        {"sessionUpdate": "agent_message_chunk", "content": [1]},
+        {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": 7}},
+        {"sessionUpdate": "of_another_time"},
+        {"sessionUpdate": 3},
+    ],
+    ids=str,
+)
+def test_events_that_no_editor_could_read_are_left_out_and_told(
+    tmp_path: Path, ledger: EventLedger, update: Json
+) -> None:
+    file = json_ledger(VERSIONS[0], tmp_path)
+    content = json.loads(file.read_text())
+    name, session = next(iter(content["sessions"].items()))
+    session["events"][-1]["update"] = update
+    file.write_text(json.dumps(content))
+    report = take(ledger, file)
+    (line,) = [each for each in report.skipped.lines() if "cannot be read" in each]
+    assert line == f"1 events that cannot be read, such as 1 of {name}"
+    record = next(each for each in ledger.list_sessions(Page()) if each.session_id == name)
+    assert not record.complete
+    for each in shown(ledger, name):
+        SessionNotification.model_validate({"sessionId": name, "update": each})
+
+
+@pytest.mark.parametrize(
+    ("cwd", "taken"),
+    [
+        ("", None),
+        ("project", None),
+        ("./project", None),
+        ("/home/me/project", "/home/me/project"),
+        ("C:\\project", "C:\\project"),
+    ],
+)
+def test_a_session_without_an_absolute_directory_gets_the_home(
+    tmp_path: Path, ledger: EventLedger, cwd: str, taken: str | None
+) -> None:
+    file = json_ledger(VERSIONS[0], tmp_path)
+    content = json.loads(file.read_text())
+    for session in content["sessions"].values():
+        session["cwd"] = cwd
+    file.write_text(json.dumps(content))
+    take(ledger, file)
+    assert {each.cwd for each in ledger.list_sessions(Page())} == {taken or str(Path.home())}
 
 
 def test_a_lock_beside_the_json_file_is_waited_for(tmp_path: Path) -> None:

@@ -26,6 +26,11 @@ class _Session:
     message_kinds: dict[str, str] = field(default_factory=dict)
     ended_messages: set[str] = field(default_factory=set)
 
+    def begins_anew(self) -> None:
+        """Its history is shown from the beginning."""
+        for shown in (self.tools, self.current, self.message_kinds, self.ended_messages):
+            shown.clear()
+
 
 class OrderRules:
     """Follows a conversation and raises ``Violation`` at the first message out of place.
@@ -46,7 +51,10 @@ class OrderRules:
         if not isinstance(session_id, str):
             return
         if method in ("session/load", "session/resume"):
-            self._sessions.setdefault(session_id, _Session()).pending_loads += 1
+            session = self._sessions.setdefault(session_id, _Session())
+            session.pending_loads += 1
+            if method == "session/load" and not session.pending_prompts:
+                session.begins_anew()
         if method == "session/prompt" and session_id in self._sessions:
             self._sessions[session_id].pending_prompts += 1
 
