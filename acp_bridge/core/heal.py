@@ -22,7 +22,7 @@ from acp_bridge.core.chunks import Chunk, TextTrack, ThoughtTrack
 from acp_bridge.core.replay import Recorded
 from acp_bridge.core.tool_calls import ToolCalls
 from acp_bridge.core.transcript import PastTurn, SaidText, SaidThought, Transcript, UsedTool
-from acp_bridge.core.turn_view import RESUMED, relive
+from acp_bridge.core.turn_view import RESUMED, is_of_agent, relive, text_of
 from acp_bridge.ids import Json, RunId
 from acp_bridge.wire import updates
 from acp_bridge.wire.content import image_block, text_block
@@ -59,7 +59,7 @@ def additions(
     """
     known = _known_runs(entries)
     if is_trimmed and (first := next(iter(known), None)) is not None:
-        known[first] = known[first]._replace(has_beginning=True, has_prompt=True)
+        known[first] = known[first]._replace(has_beginning=True, has_prompt=True, is_trimmed=True)
     found: list[Addition] = []
     resumed = _resumptions(entries)
     before = _last_before(transcript, known)
@@ -105,6 +105,8 @@ class _Known(NamedTuple):
     """False for another client's turn that was only watched."""
     is_given_up: bool = False
     """Whether it was answered without knowing its end."""
+    is_trimmed: bool = False
+    """Whether its beginning was let go."""
 
 
 def _known_runs(entries: Iterable[Recorded]) -> dict[RunId, _Known]:
@@ -217,21 +219,37 @@ def _rest(
     """The part of a turn that fell into a gap."""
     tools = ToolCalls(cwd)
     text, thoughts = TextTrack(), ThoughtTrack()
+    gone = _trimmed(known, turn) if known.is_trimmed else None
+    if gone:
+        text.relive(gone, "trimmed")
     for update in known.updates:
         relive(update, text, thoughts, tools)
     writer = _Writer(run_id, at, name=name, text=text, thoughts=thoughts)
     said = ""
-    for part in turn.parts:
+    for part in turn.parts if gone is not None or not known.is_trimmed else ():
         if isinstance(part, SaidText):
             said = text.glued(said, part.text.rstrip())
             writer.chunks(text.feed(None, False, said))
         elif isinstance(part, UsedTool):
             if not tools.knows(part.tool_call_id, part.name, part.args):
+                if gone and len(said) <= len(gone):
+                    continue  # it was let go with the text around it
                 writer.chunks(text.break_message())
             writer.tool(tools, part)
     writer.chunks(text.finish(said or None))
     writer.end(turn)
     return writer.written
+
+
+def _trimmed(known: _Known, turn: PastTurn) -> str | None:
+    """The text that was let go at the head of a turn; None if that cannot be told."""
+    kept = [update for update in known.updates if "offset" in update and is_of_agent(update)]
+    said = "".join(part.text for part in turn.parts if isinstance(part, SaidText))
+    if not kept:
+        return None
+    begin = kept[0]["offset"]
+    shown = "".join(text_of(update) or "" for update in kept)
+    return said[:begin] if said[begin:].startswith(shown) else None
 
 
 def _resumed(

@@ -15,6 +15,7 @@ from acp_bridge.core.transcript import (
     Transcript,
     UsedTool,
 )
+from acp_bridge.core.turn_view import text_of
 from acp_bridge.errors import BridgeError, GatewayTimeout, OutcomeUnknown, RunFailed, to_jsonrpc
 from acp_bridge.ids import Json, RunId, ToolCallId
 from acp_bridge.wire import updates
@@ -215,6 +216,32 @@ def test_a_turn_whose_beginning_was_trimmed_stays_as_it_is() -> None:
     entries = recorded("r1", "one", "1", "one more")[2:] + recorded("r2", "two", "2")
     told = transcript(past("r1", "one", SaidText("1")), past("r2", "two", SaidText("2")))
     assert additions(entries, told, cwd="/w", now=NOW, is_trimmed=True) == []
+
+
+def placed(run: str, offset: int, text: str) -> Recorded:
+    place = {"offset": offset, "until": offset + len(text)}
+    return entry("update", {**updates.message_chunk(text, f"{run}:text:0"), **place}, run)
+
+
+@pytest.mark.parametrize(
+    ("kept", "added"),
+    [
+        (placed("r1", 4, "two "), ["three", "b"]),
+        (placed("r1", 8, "three"), ["b"]),
+        (placed("r1", 4, "another word"), []),
+        (entry("update", updates.thought_chunk("Hm.", "r1:thought:0"), "r1"), []),
+    ],
+    ids=["the rest", "nothing more", "another text", "no text"],
+)
+def test_the_rest_of_a_turn_whose_beginning_was_trimmed_comes_without_that_beginning(
+    kept: Recorded, added: list[str]
+) -> None:
+    calls = [UsedTool(ToolCallId(call), "read", {"path": call}, None, False) for call in "ab"]
+    turn = past("r1", "hi", SaidText("one "), calls[0], SaidText("two three"), calls[1])
+    found = additions([kept], transcript(turn), cwd="/w", now=NOW, is_trimmed=True)
+    *shown, outcome = [each.record.payload for each in found]
+    assert [each.get("toolCallId") or text_of(each) for each in shown] == added
+    assert outcome == {"stop_reason": "end_turn"}
 
 
 def test_turns_newer_than_all_that_was_kept_are_added_to_a_trimmed_session() -> None:
