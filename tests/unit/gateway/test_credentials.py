@@ -220,8 +220,10 @@ def test_a_file_of_another_user_is_refused_and_one_of_roots_is_taken(tmp_path: P
     assert from_file(path) == "tok"
 
 
-def test_a_file_of_just_16_kib_is_read(tmp_path: Path) -> None:
+def test_a_file_of_just_16_kib_is_read_and_one_byte_more_is_refused(tmp_path: Path) -> None:
     assert len(from_file(secret_file(tmp_path, b"x" * 16 * 1024))) == 16 * 1024
+    with pytest.raises(ConfigError, match="is larger than 16 KiB"):
+        from_file(secret_file(tmp_path, b"x" * (16 * 1024 + 1)))
 
 
 @posix
