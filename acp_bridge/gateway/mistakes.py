@@ -28,6 +28,9 @@ _MOST_SECONDS: Final = 6
 
 def of_network(url: str, error: Exception, proxy: Proxy | None) -> GatewayError:
     """The connection could not be made: to the gateway or, if there is one, to the proxy."""
+    is_nameless = isinstance(error, socket.gaierror | UnicodeError)
+    if is_nameless and proxy is not None and proxy.wants_addresses:
+        return _not_looked_up(url, proxy)
     if proxy is not None:
         return _proxy_away(url, error, proxy)
     if isinstance(error, socket.gaierror | UnicodeError):
@@ -127,9 +130,7 @@ def proxy_refused(url: str, proxy: Proxy, status: int) -> ProxyFailed:
     target = urlsplit(url).netloc
     if status == 407:
         what = "wants a user name and a password, or others than it was given (HTTP 407)"
-        hint = (
-            f"Put them into its URL in ACP_BRIDGE_PROXY: {proxy.scheme}://USER:PASSWORD@HOST:PORT"
-        )
+        hint = f"Give them: {_account(proxy)}"
     else:
         what = f"does not connect to {target} (HTTP {status})"
         hint = f"Ask who runs the proxy to allow {target}, or {_without(url)}"
@@ -143,6 +144,16 @@ def proxy_broken(url: str, proxy: Proxy, said: str) -> ProxyFailed:
     return _proxy_failed(url, proxy, what, f"See its log, or {_without(url)}")
 
 
+def socks_refused(url: str, proxy: Proxy, said: str) -> ProxyFailed:
+    """A SOCKS proxy did not even take the request. ``said`` is the library's clause; whether it was
+    about the account stands in its words alone, and so the hint names both."""
+    error = proxy_broken(url, proxy, said)
+    error.hint = (
+        f"If it wants to know who asks: {_account(proxy)}. Else see its log, or {_without(url)}"
+    )
+    return error
+
+
 def proxy_needs_extra(url: str, proxy: Proxy) -> ProxyFailed:
     """A SOCKS proxy, and nothing is installed that speaks to it."""
     return _proxy_failed(
@@ -154,7 +165,25 @@ def proxy_needs_extra(url: str, proxy: Proxy) -> ProxyFailed:
     )
 
 
+def _account(proxy: Proxy) -> str:
+    return (
+        "put a user name and a password into its URL in ACP_BRIDGE_PROXY,"
+        f" {proxy.scheme}://USER:PASSWORD@HOST:PORT"
+    )
+
+
+def _not_looked_up(url: str, proxy: Proxy) -> HostNotFound:
+    host = urlsplit(url).hostname or ""
+    return HostNotFound(
+        f"The gateway at {url} cannot be reached: the name {host} has no address on this machine.",
+        hint=f"The proxy {proxy.shown} is given addresses alone. To let it look names up, write"
+        f" {proxy.scheme}{'a' if proxy.scheme == 'socks4' else 'h'}:// before its address.",
+    )
+
+
 def _proxy_away(url: str, error: Exception, proxy: Proxy) -> ProxyFailed:
+    if isinstance(error.__cause__, OSError):
+        error = error.__cause__  # the library for SOCKS puts words of its own around it
     if isinstance(error, socket.gaierror | UnicodeError):
         what = "has a name without an address"
     else:

@@ -36,6 +36,11 @@ class Proxy:
         return urlsplit(self.url).scheme
 
     @property
+    def wants_addresses(self) -> bool:
+        """Whether names are looked up here, and not by the proxy."""
+        return self.scheme in ("socks5", "socks4")
+
+    @property
     def shown(self) -> str:
         """Scheme, host and port, and where they come from."""
         parts = urlsplit(self.url)

@@ -243,7 +243,10 @@ def _of_proxy(error: Exception, url: str, proxy: Proxy) -> GatewayError:
         return not_a_proxy(proxy, url)  # its text quotes the URL, password and all
     if isinstance(error, ImportError):
         return mistakes.proxy_needs_extra(url, proxy)
-    return mistakes.proxy_broken(url, proxy, str(error.__cause__ or ""))
+    cause = error.__cause__
+    if proxy.scheme.startswith("socks") and getattr(cause, "error_code", None) is None:
+        return mistakes.socks_refused(url, proxy, str(cause or ""))
+    return mistakes.proxy_broken(url, proxy, str(cause or ""))
 
 
 async def _of_tls(error: ssl.SSLError, url: str, route: Route, proxy: Proxy | None) -> GatewayError:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, Protocol
 
@@ -188,7 +189,7 @@ class HostileGateway:
     """A gateway of a kind. ``connected`` is the connection that the bridge has made last."""
 
     def __init__(self, gateway: WireGateway, kind: Kind) -> None:
-        self.url = gateway.url
+        self.url, self.port = gateway.url, gateway.port
         self.kind = kind
         self.prompts: asyncio.Queue[None] = asyncio.Queue()
         self._gateway = gateway
@@ -234,9 +235,11 @@ class HostileGateway:
 
 
 @contextlib.asynccontextmanager
-async def hostile_gateway(kind: Kind) -> AsyncIterator[HostileGateway]:
-    """A hostile gateway on a free port of loopback."""
-    async with wire_gateway() as gateway:
+async def hostile_gateway(
+    kind: Kind, context: ssl.SSLContext | None = None
+) -> AsyncIterator[HostileGateway]:
+    """A hostile gateway on a free port of loopback; with a ``context`` it speaks TLS."""
+    async with wire_gateway(context) as gateway:
         hostile = HostileGateway(gateway, kind)
         serving = asyncio.create_task(hostile.serve())
         try:

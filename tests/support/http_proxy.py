@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator
 
 from tests.support.serving import serving
@@ -26,11 +27,16 @@ class HttpProxy:
             writer.write(f"HTTP/1.1 {self.answer}\r\n\r\n".encode())
             await writer.drain()
             if self.answer.startswith("200"):
-                far, near = await asyncio.open_connection("127.0.0.1", self.target)
-                try:
-                    await asyncio.gather(_pass(reader, near), _pass(far, writer))
-                finally:
-                    near.transport.abort()
+                await tunnel(reader, writer, self.target)
+
+
+async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
+    """Lead a connection on to ``port`` until both sides have ended."""
+    far, near = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        await asyncio.gather(_pass(reader, near), _pass(far, writer))
+    finally:
+        near.transport.abort()
 
 
 async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -42,8 +48,10 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @contextlib.asynccontextmanager
-async def http_proxy(target: int) -> AsyncIterator[HttpProxy]:
-    """A running proxy on a free port."""
+async def http_proxy(
+    target: int, context: ssl.SSLContext | None = None
+) -> AsyncIterator[HttpProxy]:
+    """A running proxy on a free port; with a ``context`` it is spoken to in TLS."""
     proxy = HttpProxy(target)
-    async with serving(proxy.serve) as proxy.port:
+    async with serving(proxy.serve, context) as proxy.port:
         yield proxy
