@@ -27,9 +27,9 @@ NOWHERE = 9
 SECRET = "hunter2-of-the-proxy"  # noqa: S105 - a test's own
 
 
-async def failure(proxy: str, **route: Path) -> GatewayError:
+async def failure(proxy: str, ca_file: Path | None = None) -> GatewayError:
     with pytest.raises(GatewayError) as caught:
-        await connect(FAR, route=Route(proxy=proxy, **route))
+        await connect(FAR, route=Route(proxy=proxy, ca_file=ca_file))
     error = caught.value
     assert SECRET not in f"{error.message}{error.hint}{error.data}{error!r}"
     return error
@@ -109,7 +109,7 @@ async def test_a_tls_proxy_that_refuses_is_told_by_its_status(
     async with http_proxy(NOWHERE, ours.context()) as proxy:
         proxy.answer = answer
         url = f"https://me:{SECRET}@127.0.0.1:{proxy.port}"
-        error = await failure(url, ca_file=ours.ca_file)
+        error = await failure(url, ours.ca_file)
     assert isinstance(error, ProxyFailed)
     assert f"the proxy https://127.0.0.1:{proxy.port} (--proxy) {said}" in error.message
     assert hint in (error.hint or "")
@@ -119,9 +119,9 @@ async def test_a_tls_proxy_that_refuses_is_told_by_its_status(
 async def test_a_tls_proxy_that_is_not_trusted_gets_no_password(what: str, tmp_path: Path) -> None:
     ours = authority(tmp_path, "proxy.example" if what == "misnamed" else "127.0.0.1")
     context = None if what == "no tls" else ours.context()
-    trust = {"ca_file": ours.ca_file} if what == "misnamed" else {}
+    trust = ours.ca_file if what == "misnamed" else None
     async with listener(b"what?\r\n\r\n" if what == "no tls" else b"", context) as proxy:
-        error = await failure(f"https://me:{SECRET}@127.0.0.1:{proxy.port}", **trust)
+        error = await failure(f"https://me:{SECRET}@127.0.0.1:{proxy.port}", trust)
         assert b"CONNECT" not in bytes(proxy.heard)
     assert isinstance(error, ProxyFailed)
     assert f"the proxy https://127.0.0.1:{proxy.port} (--proxy)" in error.message
