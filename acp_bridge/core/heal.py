@@ -22,7 +22,14 @@ from acp_bridge.core.chunks import Chunk, TextTrack, ThoughtTrack
 from acp_bridge.core.replay import Recorded
 from acp_bridge.core.tool_calls import ToolCalls
 from acp_bridge.core.transcript import PastTurn, SaidText, SaidThought, Transcript, UsedTool
-from acp_bridge.core.turn_view import RESUMED, is_of_agent, relive, text_of
+from acp_bridge.core.turn_view import (
+    RESUMED,
+    is_of_agent,
+    notice_name,
+    notices,
+    relive,
+    text_of,
+)
 from acp_bridge.ids import Json, RunId
 from acp_bridge.wire import updates
 from acp_bridge.wire.content import image_block, text_block
@@ -207,7 +214,7 @@ def _more(
         return found
     rest = _rest(run_id, known, turn, cwd, at)
     if known.is_given_up and any(each.record.kind == "update" for each in rest):
-        later = _Writer(run_id, at)
+        later = _Writer(run_id, at, told=notices(known.updates))
         later.notice(f"\n\n{LATER}\n\n", "later")
         found += later.written
     return found + rest
@@ -224,7 +231,8 @@ def _rest(
         text.relive(gone, "trimmed")
     for update in known.updates:
         relive(update, text, thoughts, tools)
-    writer = _Writer(run_id, at, name=name, text=text, thoughts=thoughts)
+    told = notices(known.updates)
+    writer = _Writer(run_id, at, name=name, text=text, thoughts=thoughts, told=told)
     said = ""
     for part in turn.parts if gone is not None or not known.is_trimmed else ():
         if isinstance(part, SaidText):
@@ -278,6 +286,7 @@ class _Writer:
         name: RunId | None = None,
         text: TextTrack | None = None,
         thoughts: ThoughtTrack | None = None,
+        told: Collection[str] = (),
     ) -> None:
         self.written: list[Addition] = []
         self._run_id = run_id
@@ -286,6 +295,8 @@ class _Writer:
         """Another one than the run's for what was resumed."""
         self._text = text or TextTrack()
         self._thoughts = thoughts or ThoughtTrack()
+        self._told = told
+        """The names of notices that the turn has already."""
 
     def add(self, kind: str, payload: Json, name: str) -> None:
         self._add(kind, payload, f"added:{self._name}:{name}")
@@ -314,7 +325,7 @@ class _Writer:
 
     def notice(self, text: str, what: str) -> None:
         """A line of the bridge's or the gateway's own."""
-        name = f"{self._run_id}:notice:{what}"
+        name = notice_name(self._run_id, what, self._told)
         self._add("update", updates.message_chunk(text, name), name)
 
     def tool(self, tools: ToolCalls, part: UsedTool) -> None:

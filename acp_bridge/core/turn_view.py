@@ -6,7 +6,7 @@ missed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from acp_bridge.core import events as ev
@@ -67,6 +67,22 @@ def is_of_agent(update: Json) -> bool:
     return ":text:" in str(update.get("messageId"))
 
 
+def notice_name(run_id: RunId, what: str, told: Collection[str]) -> str:
+    """A message id for a line of the bridge's or the gateway's own, which none of ``told`` has: a
+    turn that was given up and taken up again ends twice."""
+    name, number = f"{run_id}:notice:{what}", 1
+    while name in told:
+        number += 1
+        name = f"{run_id}:notice:{what}:{number}"
+    return name
+
+
+def notices(shown: Iterable[Json]) -> set[str]:
+    """The message ids of the lines among what was shown that are not the agent's."""
+    names = (str(update.get("messageId")) for update in shown)
+    return {name for name in names if ":notice:" in name}
+
+
 class TurnView:
     """Text, thoughts and tool calls of one turn. Each method returns what to show."""
 
@@ -80,6 +96,8 @@ class TurnView:
         self._outages = 0
         self._marked: dict[bool, str] = {}
         """The gateway's names of the messages that were marked last; the text's under True."""
+        self._told: set[str] = set()
+        """The names of notices."""
         self.is_empty = True
         """Whether the editor has seen nothing of this turn."""
 
@@ -112,6 +130,8 @@ class TurnView:
 
     def relive(self, shown: Iterable[Json]) -> None:
         """Bring the memory to where an earlier process left it."""
+        shown = list(shown)
+        self._told |= notices(shown)
         for update in shown:
             self.is_empty = False
             relive(update, self._text, self._thoughts, self._tools)
@@ -212,7 +232,8 @@ class TurnView:
         paragraph also where an editor puts all text of a turn together."""
         if not self.is_empty:
             text = "\n\n" + text
-        name = f"{self._name}:notice:{what}"
+        name = notice_name(self._name, what, self._told)
+        self._told.add(name)
         return self._shown([Show(updates.message_chunk(text, name), key=name)])
 
     def _begin_marked(self, marks: Marks | None, track: TextTrack | ThoughtTrack) -> list[Chunk]:

@@ -236,6 +236,36 @@ async def test_a_turn_that_was_given_up_is_taken_up_again_if_it_runs_or_has_ende
         assert later.text(session).count("Hello") == 1
 
 
+@pytest.mark.requirement("C047")
+async def test_a_turn_that_was_given_up_and_fails_when_taken_up_again_says_both_for_good() -> None:
+    ledger = MemoryLedger()
+    async with conversation(ledger=ledger) as talk:
+        session = await talk.session()
+        answer = talk.send(session, "question")
+        run = (await talk.started()).run_id
+        await talk.gateway.emit(ev.TextProgress(run, "Hello", False, "Hello"))
+        await talk.gateway.down()
+        talk.clock.advance(1_800)
+        assert isinstance(await answer.failure(), OutcomeUnknown)
+        await talk.gateway.up()
+        talk.gateway.answers[ReadTranscript] = told(past(run, "question", ""), running=run)
+        await load(talk, session)
+        await talk.settle()
+        await talk.gateway.emit(ev.RunReported(run, ev.RunState.RUNNING, "Hello"))
+        await talk.gateway.emit(ev.RunEnded(run, ev.EndKind.FAILED, None, error="It broke."))
+        await talk.settle()
+        assert talk.text(session).endswith("It broke.")
+
+    async with conversation(ledger=ledger) as later:
+        later.gateway.answers[ReadTranscript] = told(past(run, "question", "Hello"))
+        await load(later, session)
+        *_, given_up, failed = texts(later)
+        assert "--reconnect-window" in given_up
+        assert failed.endswith("It broke.")
+        names = [update.get("messageId") for _, update in later.outbox.shown]
+        assert len(set(names)) == len(names)
+
+
 async def test_a_turn_that_nobody_knows_is_called_interrupted_each_time() -> None:
     ledger = MemoryLedger()
     session, _ = await one_turn(ledger, ends=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import shutil
 import sqlite3
@@ -152,25 +151,21 @@ async def test_another_process_that_holds_the_ledger_delays_no_chunk(
 async def test_a_turn_that_waits_for_a_locked_ledger_is_replayed_all_the_same(
     bridge: Start, home: Path, kind: GatewayKind
 ) -> None:
-    async with contextlib.AsyncExitStack() as stack:
-        gateway = await stack.enter_async_context(kind(echo, pace=0))
-        editor = await stack.enter_async_context(bridge(gateway))
+    async with kind(echo, pace=0) as gateway, bridge(gateway) as editor:
         session = await editor.open(home)
         assert await editor.prompt(session, "before") == "end_turn"
-        other = stack.enter_context(
-            closing(sqlite3.connect(ledger_file(home), isolation_level=None))
-        )
-        other.execute("BEGIN IMMEDIATE")
-        assert await editor.prompt(session, "meanwhile") == "end_turn"
-        await gateway.stop()
-        await editor.until_stderr("cannot be reached")
-        for _ in range(2):  # the second time with what the first one had to record
-            shown = len(editor.updates(session))
-            wanted = {"sessionId": session, "cwd": str(home), "mcpServers": []}
-            await editor.call("session/load", wanted).result()
-            *replayed, note = spoken(editor.updates(session)[shown:])
-            assert replayed == ["before", "before", "meanwhile", "meanwhile"]
-            assert "gateway cannot be reached" in note
+        with closing(sqlite3.connect(ledger_file(home), isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert await editor.prompt(session, "meanwhile") == "end_turn"
+            await gateway.stop()
+            await editor.until_stderr("cannot be reached")
+            for _ in range(2):  # the second time with what the first one had to record
+                shown = len(editor.updates(session))
+                wanted = {"sessionId": session, "cwd": str(home), "mcpServers": []}
+                await editor.call("session/load", wanted).result()
+                *replayed, note = spoken(editor.updates(session)[shown:])
+                assert replayed == ["before", "before", "meanwhile", "meanwhile"]
+                assert "gateway cannot be reached" in note
 
 
 @pytest.mark.requirement("C070")

@@ -16,7 +16,7 @@ from acp_bridge.bridge.recorder import Recorder
 from acp_bridge.bridge.service import Bridge, Surroundings
 from acp_bridge.bridge.timing import Deadlines
 from acp_bridge.core.commands import OpenedAt, OpenSession, RunCommand, StartRun
-from acp_bridge.core.ports import EditorAnswer, Entry
+from acp_bridge.core.ports import EditorAnswer, Entry, Unrecorded
 from acp_bridge.core.sessions import CreationLimit, SessionOptions
 from acp_bridge.errors import BridgeError, LocalProtocolError
 from acp_bridge.gateway.memory import MemoryGateway
@@ -76,6 +76,9 @@ class ListOutbox:
 
     async def flush(self, timeout: float) -> bool:
         return True
+
+    async def unrecorded(self, session_id: SessionId, timeout: float) -> Unrecorded:
+        return self._recorder.unrecorded(session_id)
 
     async def room(self) -> None:
         return

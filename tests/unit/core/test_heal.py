@@ -123,6 +123,23 @@ def test_a_turn_that_was_given_up_gets_its_rest_once_and_says_where_from(
     assert runs_given_up(again) == []
 
 
+@pytest.mark.requirement("C063")
+def test_a_turn_that_was_given_up_and_had_failed_says_both_in_messages_of_their_own() -> None:
+    given_up = [
+        *recorded("r1", "hi", "Hello wor", ended=False),
+        entry("update", updates.message_chunk("lost", "r1:notice:end"), "r1"),
+        entry("outcome", {"error": to_jsonrpc(OutcomeUnknown())}, "r1"),
+    ]
+    told = transcript(past("r1", "hi", SaidText("Hello wor"), error="broken", stop_reason=None))
+    added = heal(given_up, told)
+    shown = replay_updates(given_up + [each.record for each in added])
+    names = [update["messageId"] for update in shown if update.get("messageId")]
+    assert len(set(names)) == len(names)
+    assert shown_texts(given_up + [each.record for each in added])[-1] == "broken"
+    keys = [each.key for each in added]
+    assert len(set(keys)) == len(keys)
+
+
 @pytest.mark.parametrize("more", ["", " and more"])
 def test_a_rewritten_turn_that_was_given_up_gets_only_what_it_lacks(more: str) -> None:
     given_up = [

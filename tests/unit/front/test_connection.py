@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from acp_bridge.core.ports import EditorAnswer, Entry
+from acp_bridge.core.ports import EditorAnswer, Entry, Unrecorded
 from acp_bridge.errors import LocalProtocolError, SessionNotFound
 from acp_bridge.front.connection import Connection
 from acp_bridge.ids import Json, SessionId
@@ -37,6 +37,9 @@ class ListOutbox:
 
     async def flush(self, timeout: float) -> bool:
         return True
+
+    async def unrecorded(self, session_id: SessionId, timeout: float) -> Unrecorded:
+        raise AssertionError("a connection records nothing")
 
     async def room(self) -> None:
         return
