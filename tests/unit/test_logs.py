@@ -295,6 +295,29 @@ def test_a_stderr_that_nobody_reads_holds_nobody_up() -> None:
         os.close(writer)
 
 
+def test_as_many_lines_wait_as_the_limit_and_one_more_is_dropped() -> None:
+    for more in (0, 1):
+        gate = threading.Event()
+        shown: list[str] = []
+
+        class Target(logging.Handler):
+            def emit(self, record: logging.LogRecord) -> None:
+                shown.append(record.getMessage())  # noqa: B023 - used up within the turn
+
+        def target() -> logging.Handler:
+            gate.wait(WAIT)  # noqa: B023 - likewise
+            return Target()
+
+        sink = Sink(logging.WARNING, target)
+        record = logging.makeLogRecord({"msg": "line", "levelno": logging.WARNING})
+        for _ in range(1_000 + more):
+            sink.put(record)
+        gate.set()
+        sink.stop()
+        sink.join(WAIT)
+        assert (shown.count("line"), len(shown) - shown.count("line")) == (1_000, more)
+
+
 def test_lines_that_found_no_room_are_counted_and_the_count_is_told() -> None:
     gate = threading.Event()
     shown: list[tuple[str, dict[str, int]]] = []

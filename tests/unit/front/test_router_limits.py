@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -45,17 +46,24 @@ async def test_one_request_more_than_may_wait_is_refused_and_the_others_are_serv
         assert "result" in await front.answer("again")
 
 
-async def test_requests_that_wait_are_bounded_in_bytes_too(
+async def test_requests_that_wait_may_have_as_many_bytes_as_the_limit_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(router, "MAX_UNANSWERED_BYTES", 2_000)
-    async with running_front() as front:
-        await front.initialized()
-        front.call(1, "session/prompt", sessionId="s1", prompt=["x" * 1_500])
-        await front.handlers.called("prompt")
-        front.call(2, "session/prompt", sessionId="s1", prompt=["x" * 1_500])
-        assert (await front.answer(2))["error"]["data"]["code"] == "too_many_requests"
-        front.call(3, "session/new", cwd="/w")
-        assert "result" in await front.answer(3)
-        front.handlers.end_turns()
-        assert "result" in await front.answer(1)
+    prompt = {"sessionId": "s1", "prompt": ["x" * 1_500]}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": prompt}
+    length = len(json.dumps(message))
+    for less in (0, 1):
+        monkeypatch.setattr(router, "MAX_UNANSWERED_BYTES", 2 * length - less)
+        async with running_front() as front:
+            await front.initialized()
+            for number in (1, 2):
+                front.send({**message, "id": number})
+            front.call(3, "session/new", cwd="/w")
+            if less:
+                assert (await front.answer(2))["error"]["data"]["code"] == "too_many_requests"
+                assert "result" in await front.answer(3)
+            else:
+                assert (await front.answer(3))["error"]["data"]["code"] == "too_many_requests"
+            front.handlers.end_turns()
+            ended = [await front.next() for _ in range(2 - less)]
+            assert {message["id"] for message in ended if "result" in message} == {1, 2 - less}

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from acp_bridge.errors import MalformedMessage
-from acp_bridge.wire.framing import LineReader
+from acp_bridge.wire.framing import MAX_LINE, LineReader
 
 MIB = 1024 * 1024
 
@@ -61,6 +61,14 @@ def test_a_last_line_without_lf_is_read_at_the_end() -> None:
 def test_lines_up_to_32_mib_are_read(size: int) -> None:
     reader = LineReader()
     assert reader.feed(b"x" * size + b"\nnext\n") == [b"x" * size, b"next"]
+
+
+@pytest.mark.requirement("ACP-17")
+def test_a_line_may_be_as_long_as_the_limit_and_not_a_byte_longer() -> None:
+    for size, kind in ((MAX_LINE, bytes), (MAX_LINE + 1, MalformedMessage)):
+        line, after = LineReader().feed(b"x" * size + b"\nnext\n")
+        assert isinstance(line, kind)
+        assert after == b"next"
 
 
 @pytest.mark.requirement("ACP-17")

@@ -11,6 +11,7 @@ from acp_bridge.core import events as ev
 from acp_bridge.core.recent import LIMIT
 from acp_bridge.gateway.dialects.acp_ws import sessions
 from acp_bridge.ids import MAX_ID, SessionKey
+from acp_bridge.wire.weight import weigh
 from tests.support.acp_dialect import S1, Played, start, stored
 
 
@@ -59,13 +60,14 @@ def test_cards_of_one_run_are_remembered_up_to_the_limit() -> None:
 def test_a_replay_is_kept_up_to_the_limit_and_counts_as_trimmed_past_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sessions, "MAX_REPLAY", 10_000)
     whole = []
-    for size in (1_000, 20_000):
+    for more in (0, 1):
+        told = (stored("hello"), stored("x" * (1_000 + more)))
+        monkeypatch.setattr(sessions, "MAX_REPLAY", sum(map(weigh, told)) - more)
         play = Played().hello()
         play.send(cmd.ReadTranscript(S1), 7)
-        play.update(stored("hello"))
-        play.update(stored("x" * size))
+        for each in told:
+            play.update(each)
         play.answer("session/load", {})
         whole.append((play.results[7].is_whole, len(play.results[7].turns)))
     assert whole == [(True, 2), (False, 1)]
