@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from acp_bridge.cli.config_file import Config, init, named_file, validate
 from acp_bridge.cli.failures import tell
 from acp_bridge.config import load
 from acp_bridge.errors import ConfigError
@@ -19,17 +19,15 @@ if TYPE_CHECKING:
     from acp_bridge.gateway.credentials import Source
 
 config_commands = typer.Typer(
-    help="Show the options as they are in force, and the file with profiles.",
+    help="Show the options in force; make the file with profiles, and look it through.",
     no_args_is_help=True,
 )
+config_commands.command("init")(init)
+config_commands.command("validate")(validate)
 
 _Profile = Annotated[
     str | None,
     typer.Option("--profile", metavar="NAME", help="As for the bridge.", show_default=False),
-]
-_Config = Annotated[
-    str | None,
-    typer.Option("--config", metavar="PATH", help="As for the bridge.", show_default=False),
 ]
 _Options = Annotated[
     list[str] | None,
@@ -44,7 +42,7 @@ _Options = Annotated[
 @config_commands.command("show")
 def show(
     profile: _Profile = None,
-    config: _Config = None,
+    config: Config = None,
     as_json: Annotated[
         bool, typer.Option("--json", metavar="", help="One JSON object instead of lines.")
     ] = False,
@@ -85,23 +83,15 @@ def show(
 
 
 @config_commands.command("path")
-def path(config: _Config = None) -> int:
+def path(config: Config = None) -> int:
     """Show which file has the profiles, whether it is there or not.
 
     Example: acp-bridge config path
     """
-    from acp_bridge.config.settings import config_file
-
-    named = config or os.environ.get("ACP_BRIDGE_CONFIG") or None
-    found = config_file(Path(named).expanduser().absolute() if named else None)
-    if found is None:
-        raise ConfigError(
-            "there is no home directory, and so no usual place for the file",
-            hint="Name it with --config or ACP_BRIDGE_CONFIG.",
-        )
+    found = named_file(config)
     _print(str(found))
     if not found.exists():
-        tell("acp-bridge: this file does not exist; the README shows how to write one")
+        tell("acp-bridge: this file does not exist; acp-bridge config init makes one")
     return 0
 
 

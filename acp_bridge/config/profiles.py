@@ -30,6 +30,8 @@ USUAL: Final = "default"
 Texts = Mapping[str, tuple[str, str]]
 """By the option's field: the text and where it stands."""
 
+MAKE_ONE: Final = "acp-bridge config init makes one, to be filled in."
+
 _MAX_BYTES: Final = 1024 * 1024
 _TABLE: Final = "profiles"
 
@@ -63,6 +65,21 @@ def read_profile(path: Path, name: str | None, source: str) -> Texts | None:
     if any(_is_secret(key, text) for key, (text, _) in texts.items()):
         read_linked(path, label, forbidden=OTHERS_MAY_ENTER, limit=_MAX_BYTES)
     return {key: found for key, found in texts.items() if found[0]}
+
+
+def profile_names(path: Path) -> list[str]:
+    """The profiles of the file. Raises ``ConfigError`` for a file that is not there, cannot be
+    used, or has none."""
+    label = f"The configuration {path}"
+    try:
+        raw = read_linked(path, label, forbidden=OTHERS_MAY_READ, limit=_MAX_BYTES)
+    except ConfigError as error:
+        missing = isinstance(error.__cause__, FileNotFoundError)
+        raise ConfigError(error.message, hint=MAKE_ONE if missing else error.hint) from None
+    names = list(_profiles(path, _parse(raw, label)))
+    if not names:
+        raise ConfigError(f"{path} has no profile.", hint=f"Begin one: [{_TABLE}.{USUAL}]")
+    return names
 
 
 _OPTIONS: Final = {option.field: option for option in OPTIONS if option.is_in_profiles}

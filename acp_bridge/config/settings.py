@@ -229,7 +229,7 @@ def _profile(flags: Flags, environ: Mapping[str, str]) -> tuple[Path | None, Fla
         wanted = profile_source if config is None else source
         raise ConfigError(
             f"{wanted}: there is no file {path or _CONFIG_FILE}",
-            hint="Write one, as the README shows under Profiles, or leave the option out.",
+            hint="acp-bridge config init makes one, to be filled in; or leave the option out.",
             data={"field": "profile" if config is None else "config", "source": wanted},
         )
     return (None, {}) if found is None else (path, found)

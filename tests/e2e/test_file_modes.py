@@ -80,6 +80,12 @@ async def test_what_serving_makes_where_the_state_directory_is_named(
         known(found, {"above/state/ledger.db", "above/state/ledger.db.lock"})
 
 
+def test_what_config_init_makes(umask: str, home: Path) -> None:
+    command = under(umask, "config", "init")
+    subprocess.run(command, env=editor_environment(home), cwd=home, check=True, timeout=30)
+    known(made_in(home), {".config/acp-bridge/config.toml"})
+
+
 def test_what_pairing_makes(umask: str, home: Path) -> None:
     with pairing_server() as server:
         command = under(umask, "pair", "--code", "123456", "--gateway-url", server.url)
