@@ -16,6 +16,7 @@ from acp_bridge.config.option import ENV_PREFIX
 from acp_bridge.config.settings import Settings, config_file
 from acp_bridge.errors import BridgeError, ConfigError
 from acp_bridge.gateway.private_files import make_private_directory, write_new
+from acp_bridge.gateway.secret_files import check_modes
 from acp_bridge.logs import clean_text, register_secret, without_credentials
 from ledger.errors import LedgerError
 
@@ -81,6 +82,15 @@ def validate(
     as_json: Annotated[
         bool, typer.Option("--json", metavar="", help="One JSON object instead of lines.")
     ] = False,
+    insecure_permissions: Annotated[
+        bool,
+        typer.Option(
+            "--insecure-permissions",
+            envvar=f"{ENV_PREFIX}INSECURE_PERMISSIONS",
+            metavar="",
+            help="As for the bridge.",
+        ),
+    ] = False,
 ) -> int:
     """Look through every profile of the file, and the files that it names: what is wrong with
     each. Nothing is connected to, and no command for a credential is run. Options and variables
@@ -93,7 +103,9 @@ def validate(
     from acp_bridge.config.profiles import profile_names
 
     path = named_file(config)
-    found = {name: list(_mistakes(path, name)) for name in profile_names(path)}
+    check_modes(not insecure_permissions)
+    argv = [f"--config={path}", *(["--insecure-permissions"] if insecure_permissions else [])]
+    found = {name: list(_mistakes(argv, name)) for name in profile_names(path)}
     if as_json:
         profiles = {name: [_as_json(each) for each in errors] for name, errors in found.items()}
         typer.echo(json.dumps({"config": str(path), "profiles": profiles}, indent=2))
@@ -111,11 +123,11 @@ def _as_json(error: BridgeError | LedgerError) -> Any:
     return without_credentials({"message": error.message, "hint": error.hint})
 
 
-def _mistakes(path: Path, name: str) -> Iterator[BridgeError | LedgerError]:
+def _mistakes(argv: list[str], name: str) -> Iterator[BridgeError | LedgerError]:
     """All that is wrong with one profile; of its own values only the first."""
     environ = {key: value for key, value in os.environ.items() if not key.startswith(ENV_PREFIX)}
     try:
-        settings = load([f"--config={path}", f"--profile={name}"], environ)
+        settings = load([*argv, f"--profile={name}"], environ)
     except ConfigError as error:
         yield error
         return

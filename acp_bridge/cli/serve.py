@@ -82,6 +82,11 @@ def _guard_secrets(settings: Settings) -> None:
                 f"acp-bridge: warning: --{field} shows the {field} in process listings;"
                 f" use --{field}-file or ACP_BRIDGE_{field.upper()}"
             )
+    if settings.insecure_permissions:
+        tell(
+            "acp-bridge: warning: files with secrets may be open to other users, as"
+            f" {settings.source('insecure_permissions')} says"
+        )
     _guard_proxy(settings)
     for value in settings.unused_secrets:
         logs.register_secret(value)

@@ -277,6 +277,15 @@ OPTIONS: Final = (
         extra_env=(ENV_PREFIX + "HOME",),
     ),
     Option(
+        "insecure_permissions",
+        "--insecure-permissions",
+        values.switch,
+        "Use files with secrets that others can read or write, as on a file system without modes.",
+        "Files and logs",
+        default="false",
+        is_in_profiles=False,
+    ),
+    Option(
         "log_level",
         "--log-level",
         values.log_level,

@@ -22,6 +22,7 @@ from acp_bridge.config.precedence import (
 )
 from acp_bridge.config.values import LOG_LEVELS
 from acp_bridge.errors import ConfigError, UsageError
+from acp_bridge.gateway import secret_files
 from acp_bridge.gateway.private_files import make_private_directory
 
 _APP = "acp-bridge"
@@ -87,6 +88,7 @@ class Settings:
     config: Path | None
     profile: str | None
     state_dir: Path
+    insecure_permissions: bool
     log_level: str
     log_format: str
     log_file: Path | None
@@ -103,7 +105,8 @@ class Settings:
 def load(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
     """The settings that the arguments, the variables and a profile make together.
 
-    An empty value counts as unset. Variables that no option names are not looked at.
+    An empty value counts as unset. Variables that no option names are not looked at. From now on
+    the whole process reads files with secrets by the modes that are wanted.
 
     Raises:
         UsageError: for an unknown or incomplete option.
@@ -216,6 +219,7 @@ def _profile(flags: Flags, environ: Mapping[str, str]) -> tuple[Path | None, Fla
         return (None if text is None else _read(by_field[name], text, source)), source
 
     (config, source), (name, profile_source) = value("config"), value("profile")
+    secret_files.check_modes(not value("insecure_permissions")[0])
     if name is None and config is None and value("demo")[0]:
         return None, {}  # a demo shows the same to everybody
     path = config_file(config)

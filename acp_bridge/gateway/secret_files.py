@@ -2,7 +2,8 @@
 
 A file is regular and no symbolic link, belongs to us or to root, and gives others no rights. The
 checks are made on the open file, so that nothing can be put in its place between them and the
-reading. Where there are no such modes (Windows) only its kind and size are looked at.
+reading. Where there are no such modes (Windows) only its kind and size are looked at, and where
+they mean nothing the user can say so (:func:`check_modes`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,14 @@ OTHERS_MAY_READ = 0o022
 
 _HAS_MODES = os.name == "posix"
 _ROOT = 0
+_modes_count = True
+
+
+def check_modes(wanted: bool) -> None:
+    """Whether files may be refused for the rights that they give to others, in the whole process:
+    there are file systems (FAT, a Windows disk in WSL) where all files have the same."""
+    global _modes_count  # the user's word, which holds wherever a file with a secret is read
+    _modes_count = wanted
 
 
 def read_credential(path: Path, label: str) -> str:
@@ -108,6 +117,6 @@ def _check(path: Path, label: str, status: os.stat_result, forbidden: int) -> No
             f"{label} belongs to another user (number {status.st_uid}).",
             hint=f"If you trust what it holds, take it over: {fix}",
         )
-    if status.st_mode & forbidden:
+    if _modes_count and status.st_mode & forbidden:
         fix = f"chmod {'go-w' if forbidden == OTHERS_MAY_READ else '600'} {quoted}"
         raise ConfigError(f"{label} is open to other users; run: {fix}", hint=fix)

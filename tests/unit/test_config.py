@@ -58,6 +58,7 @@ GOOD = {
     "config": (str(PROFILES), PROFILES),
     "profile": ("work", "work"),
     "state_dir": ("/s", Path("/s")),
+    "insecure_permissions": ("yes", True),
     "log_level": ("INFO", "info"),
     "log_format": ("json", "json"),
     "log_file": ("/l", Path("/l")),
@@ -101,6 +102,7 @@ BAD = {
     "max_sessions": "0",
     "max_events_per_session": "many",
     "max_bytes": "1023",
+    "insecure_permissions": "maybe",
     "log_level": "loud",
     "log_format": "xml",
 }
