@@ -59,7 +59,7 @@ def find_target(
     source = settings.source("gateway_url")
     endpoint: Endpoint | None = None
     place: OpenClawPlace | None = None
-    if source != DEFAULT or settings.gateway_kind == ACP or settings.config_dir is not None:
+    if not asks_openclaw(settings):
         endpoint = _endpoint(settings, environ, is_url_given=source != DEFAULT)
         url, source = endpoint.url, endpoint.source
     else:
@@ -86,6 +86,12 @@ def find_target(
     else:
         openclaw = _of_openclaws_variables(told, url, source, environ)
     return Target(url, source, openclaw, _of_zeroclaw(told, url, settings, endpoint, environ))
+
+
+def asks_openclaw(settings: Settings) -> bool:
+    """Whether OpenClaw's own variables and configuration tell the gateway: nothing else does."""
+    is_named = settings.source("gateway_url") != DEFAULT or settings.config_dir is not None
+    return not is_named and settings.gateway_kind != ACP
 
 
 def _endpoint(settings: Settings, environ: Mapping[str, str], *, is_url_given: bool) -> Endpoint:

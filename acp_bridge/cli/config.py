@@ -106,8 +106,9 @@ def _settings(
 def _gateway(settings: Settings) -> dict[str, str]:
     """The gateway, and whose credentials it gets; a sentence where that cannot be told."""
     from acp_bridge.config.showing import shown_url
+    from acp_bridge.gateway import openclaw_config
     from acp_bridge.gateway.detection import ACP, OPENCLAW
-    from acp_bridge.target import find_target
+    from acp_bridge.target import asks_openclaw, find_target
 
     target = find_target(settings, os.environ, register_secret)
     found = {"gateway": f"{shown_url(target.url)} ({target.url_source})"}
@@ -121,7 +122,9 @@ def _gateway(settings: Settings) -> dict[str, str]:
         else:
             found |= {f"{credential} ({kind})": text for kind, text in texts.items()}
     notes = {each.withheld for each in kinds.values() if not each.are_told} - {None}
-    if notes:
+    if asks_openclaw(settings):
+        notes.add(openclaw_config.not_read(os.environ))
+    if notes - {None}:
         found["note"] = " ".join(sorted(filter(None, notes)))
     return found
 

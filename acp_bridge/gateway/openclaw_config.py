@@ -5,7 +5,9 @@ Rules of 2026.6.11 and 2026.9.6: the URL is that of ``OPENCLAW_GATEWAY_URL``, th
 ``gateway.mode`` ``remote`` that of ``gateway.remote.url``, else this machine at
 ``OPENCLAW_GATEWAY_PORT`` or ``gateway.port``. A URL from the variable goes with credentials of
 variables alone. ``${NAME}`` stands for a variable, and a value with one that is unset counts as
-none. Parts that lie in other files (``$include``) are not read. For a gateway on this machine
+none. Of the references to secrets those to variables (``source`` ``env``) are followed; any other
+one (``file``, ``exec``) is an error unless a variable has the credential. Parts that lie in other
+files (``$include``) are not read, which ``config show`` tells. For a gateway on this machine
 2026.9.6 takes the token of the file before that of the variable, and 2026.6.11 the other way round;
 here it is as in the newer one, since the gateway itself reads that file.
 """
@@ -26,6 +28,7 @@ from acp_bridge.gateway.secret import Secret
 from acp_bridge.gateway.secret_files import OTHERS_MAY_ENTER, OTHERS_MAY_READ, read_linked
 from acp_bridge.gateway.settings import DEFAULT_PORT
 from acp_bridge.ids import Json
+from acp_bridge.wire.content import escape_controls
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +42,11 @@ _REMOTE_PASSWORD: Final[tuple[str, ...]] = ("", "remote", "auth")
 _LOCAL: Final[tuple[str, ...]] = ("auth", "", "remote")
 _LOCAL_PROXIED: Final[tuple[str, ...]] = ("auth", "")
 """Which part of the section is asked when; empty is the variable."""
+_INCLUDE: Final = "$include"
+_PARTS: Final = ("auth", "remote", "tls")
+"""What of the section counts here."""
+_LONGEST_SOURCE: Final = 40
+"""Characters of a reference's source that a message shows."""
 _VARIABLE: Final = re.compile(r"\$?\$\{([A-Z_][A-Z0-9_]*)\}")
 _PORT: Final = re.compile(r"(?:.*:)?(\d{1,5})", re.ASCII)
 _INSTEAD: Final = "Mend it, or say all with --gateway-url and --token-file."
@@ -137,10 +145,32 @@ def _read_gateway(path: Path | None, forbidden: int) -> Json | None:
     gateway = content.get("gateway", {})
     if not isinstance(gateway, dict):
         raise ConfigError(f"{label}: gateway is no object.", hint=_INSTEAD)
-    if "$include" in content or "$include" in gateway:
-        fields = {"path": str(path)}
-        log.info("parts of OpenClaw's configuration lie elsewhere", extra={"fields": fields})
-    return gateway
+    if members := _included(content, gateway):
+        fields = {"path": str(path), "members": members}
+        log.info("parts of OpenClaw's configuration are not read", extra={"fields": fields})
+    return gateway if not members else {**gateway, _INCLUDE: members}
+
+
+def not_read(environ: Mapping[str, str]) -> str | None:
+    """A sentence on what of the configuration may say more of the gateway and is not read; None
+    if there is no such thing. Raises ``ConfigError`` as :func:`find` does."""
+    if environ.get(f"{OPENCLAW}_URL", "").strip():
+        return None  # nothing of it counts
+    path = config_path(environ)
+    members = (_read_gateway(path, OTHERS_MAY_READ) or {}).get(_INCLUDE)
+    if not members:
+        return None
+    return f"{members} in {path} lead to other files, which the bridge does not read."
+
+
+def _included(content: Json, gateway: Json) -> str:
+    """The members that lead to other files, of the parts that count."""
+    parts = {f"gateway.{name}.": gateway.get(name) for name in _PARTS}
+    return ", ".join(
+        f"{name}{_INCLUDE}"
+        for name, part in {"": content, "gateway.": gateway, **parts}.items()
+        if isinstance(part, dict) and _INCLUDE in part
+    )
 
 
 def _parse(raw: bytes, label: str) -> Json:
@@ -212,9 +242,12 @@ class _Gateway:
 
     def _referred(self, name: str, reference: Json) -> Secret:
         place, key = reference.get("source"), reference.get("id")
-        if place == "env" and isinstance(key, str) and self.environ.get(key, "").strip():
-            return Secret(self.environ[key].strip())
-        what = f"the variable {key}, which is not set" if place == "env" else "OpenClaw's secrets"
+        if place == "env" and isinstance(key, str):
+            if value := self.environ.get(key, "").strip():
+                return Secret(value)
+            what = f"the variable {key}, which is not set"
+        else:
+            what = f"a secret of {_source(place)}; the bridge follows references to variables alone"
         raise ConfigError(
             f"{name} in {self.path} refers to {what}.",
             hint="Give the bridge the credential itself: --token-file, --token-command or"
@@ -255,6 +288,14 @@ class _InOrder:
         if unfollowed is not None:
             raise unfollowed
         return None
+
+
+def _source(place: Any) -> str:
+    if not isinstance(place, str):
+        return "no source"
+    short = place if len(place) <= _LONGEST_SOURCE else f"{place[:_LONGEST_SOURCE]}…"
+    more = " without the name of a variable" if place == "env" else ""
+    return f"the source '{escape_controls(short)}'{more}"
 
 
 def environ_port(environ: Mapping[str, str]) -> int | None:

@@ -109,9 +109,18 @@ async def test_with_nothing_said_openclaws_configuration_leads_to_its_gateway(ho
             assert await editor.prompt(await editor.open(home), "Hello") == "end_turn"
 
         result = shown(home, "show")
+        assert "note" not in result.stdout
         assert f"gateway: ws://127.0.0.1:{port} (gateway in {path})" in result.stdout
         assert f"token (openclaw): from gateway.auth.token in {path}" in result.stdout
         assert TOKEN not in result.stdout + result.stderr
+
+
+def test_what_of_openclaws_configuration_is_not_read_is_told(home: Path) -> None:
+    path = written(home / ".openclaw" / "openclaw.json", '{"gateway": {"$include": "gw.json5"}}')
+    said = f"note: gateway.$include in {path} lead to other files, which the bridge does not read."
+
+    assert said in shown(home, "show").stdout
+    assert "note" not in shown(home, "show", "--", "--url=ws://127.0.0.1:1").stdout
 
 
 async def test_a_token_of_another_gateway_never_leaves_and_the_thread_says_so(home: Path) -> None:

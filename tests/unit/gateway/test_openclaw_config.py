@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from acp_bridge.errors import ConfigError
-from acp_bridge.gateway.openclaw_config import OpenClawPlace, config_path, find
+from acp_bridge.gateway.openclaw_config import OpenClawPlace, config_path, find, not_read
 
 posix = pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX's")
 
@@ -215,17 +215,74 @@ def test_variables_are_put_in_and_a_value_without_all_of_them_counts_as_none(
     assert found == (expected and (expected, f"gateway.auth.token in {home.file}"))
 
 
-def test_a_reference_to_a_variable_is_followed_and_any_other_is_told(home: Home) -> None:
+def test_a_reference_to_a_variable_is_followed_and_one_that_is_unset_is_told(home: Home) -> None:
     reference = {"source": "env", "provider": "default", "id": "SECRET"}
     home.gateway(auth={"token": reference}, remote={"token": "no way around"})
 
     assert (home.token(SECRET="of-env") or ("",))[0] == "of-env"  # noqa: S106 - a test's own
     assert "refers to the variable SECRET, which is not set" in home.failure().message
-    home.gateway(auth={"token": {"source": "exec", "provider": "vault", "id": "x"}})
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ({"source": "exec", "provider": "vault", "id": HIDDEN}, "a secret of the source 'exec'"),
+        ({"source": "file", "id": f"/{HIDDEN}"}, "a secret of the source 'file'"),
+        ({"source": "x" * 1_000}, "a secret of the source '" + "x" * 40 + "…'"),
+        ({"source": "a\n\x1b[2J"}, "a secret of the source 'a\\n\\x1b[2J'"),
+        ({"source": "env", "id": 7}, "a secret of the source 'env' without the name of a variable"),
+        ({"token": HIDDEN}, "a secret of no source"),
+    ],
+)
+def test_a_reference_that_is_not_followed_is_told_by_its_source(
+    reference: dict[str, Any], said: str, home: Home
+) -> None:
+    home.gateway(auth={"token": reference}, remote={"token": "no way around"})
+
     error = home.failure()
-    assert error.message == f"gateway.auth.token in {home.file} refers to OpenClaw's secrets."
-    assert home.token(**VARIABLES) == ("env-t", "OPENCLAW_GATEWAY_TOKEN")
+
+    assert error.message == (
+        f"gateway.auth.token in {home.file} refers to {said}; the bridge follows references to"
+        " variables alone."
+    )
+    assert HIDDEN not in f"{error.message}{error.hint}"
     assert "--token-command" in (error.hint or "")
+    assert home.token(**VARIABLES) == ("env-t", "OPENCLAW_GATEWAY_TOKEN")
+
+
+@pytest.mark.parametrize(
+    ("content", "members"),
+    [
+        ({"$include": "./a.json5"}, "$include"),
+        ({"gateway": {"$include": ["./a.json5"], "port": 5}}, "gateway.$include"),
+        (
+            {"$include": "a", "gateway": {"auth": {"$include": "b"}, "remote": {"$include": "c"}}},
+            "$include, gateway.auth.$include, gateway.remote.$include",
+        ),
+    ],
+)
+def test_what_lies_in_other_files_is_named_as_not_read(
+    content: dict[str, Any], members: str, home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    (home.path / ".openclaw").mkdir()
+    (home.path / ".openclaw" / "a.json5").write_text("{gateway: {auth: {token: 'included'}}}")
+    home.write(content)
+
+    with caplog.at_level("INFO", "acp_bridge"):
+        assert home.token() is None
+
+    fields = {"path": str(home.file), "members": members}
+    assert [vars(record)["fields"] for record in caplog.records][:1] == [fields]
+    assert not_read(home.environ) == (
+        f"{members} in {home.file} lead to other files, which the bridge does not read."
+    )
+    assert not_read({**home.environ, "OPENCLAW_GATEWAY_URL": URL}) is None
+
+
+def test_a_file_that_says_all_itself_leaves_nothing_unread(home: Home) -> None:
+    assert not_read(home.environ) is None
+    home.gateway(port=5, auth={"token": "$include"})
+    assert not_read(home.environ) is None
 
 
 def test_json5_is_read(home: Home) -> None:
